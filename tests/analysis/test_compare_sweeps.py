@@ -16,6 +16,7 @@ import pytest
 
 from analysis.measures.compare.compared_sweeps import ComparedSweep, ComparedSweeps, match
 from analysis.measures.compare.verdicts import CANNOT_TELL, NO_WORSE, WORSE, Verdicts, judge
+from analysis.measures.sweep.data import SweepData, make_groups
 from analysis.render.text import render
 from analysis.rundir.sweep_dir import open_sweep
 from analysis.sections.compare.sweeps_document import make_sweeps_document
@@ -46,7 +47,16 @@ def sweep(
     path.mkdir()
     (path / "sweep.json").write_text(json.dumps(sweep_json(configurations, **plan)))
     named = {one["id"]: about(mean) for one, mean in zip(configurations, means, strict=False)}
-    return ComparedSweep(letter, open_sweep(path), figures(named) if frame is None else frame)
+    return compared(letter, path, figures(named) if frame is None else frame)
+
+
+def compared(
+    letter: str, path: Path, frame: pd.DataFrame, unreadable: Mapping[str, str] | None = None
+) -> ComparedSweep:
+    """The sweep of a directory with these figures."""
+    plan = open_sweep(path)
+    groups = make_groups(plan.configurations, frame)
+    return ComparedSweep(letter, SweepData(plan, frame, unreadable or {}, groups, {}))
 
 
 def anchors(value: float, machine: str = "m1", n: int = 2) -> pd.DataFrame:
@@ -145,15 +155,16 @@ def test_traced_and_untraced_runs_are_apart(tmp_path: Path) -> None:
         one | {"traced": False} for one in sweeps[1].sweep.facts["configurations"]
     ]}  # fmt: skip
     (sweeps[1].sweep.path / "sweep.json").write_text(json.dumps(plan))
-    other = ComparedSweep("B", open_sweep(sweeps[1].sweep.path), sweeps[1].frame)
+    other = compared("B", sweeps[1].sweep.path, sweeps[1].frame)
     assert not match([sweeps[0], other]).pairs
 
 
 def test_other_machines_are_said_loudly_with_the_anchors(tmp_path: Path) -> None:
     a, b = kernels(tmp_path, (100, 200), (100, 200))
-    a = ComparedSweep("A", a.sweep, pd.concat([a.frame, anchors(50)]))
-    b.sweep.machines["m1"] = type(b.sweep.machines["m1"])("m1", "other", "6.12", 2, 8 << 30, "CPU")  # type: ignore[index]
-    b = ComparedSweep("B", b.sweep, pd.concat([b.frame, anchors(40)]))
+    a = compared("A", a.sweep.path, pd.concat([a.frame, anchors(50)]))
+    plan = b.sweep.facts | {"machines": {"m1": BOX | {"hostname": "other"}}}
+    (b.sweep.path / "sweep.json").write_text(json.dumps(plan))
+    b = compared("B", b.sweep.path, pd.concat([b.frame, anchors(40)]))
     matched, verdicts, text = judged(a, b)
     (pair,) = matched.machines
     assert not pair.is_same and pair.anchors is not None and pair.anchors.ratio == pytest.approx(0.8)
@@ -226,7 +237,7 @@ def test_figures_that_cannot_be_judged_say_why(
 
 def test_sizes_in_a_virtual_machine_are_compared(tmp_path: Path) -> None:
     a, b = one_each(tmp_path, virtual=True, unit="B", better="lower")
-    a = ComparedSweep("A", a.sweep, a.frame.assign(unit="B", better="lower"))
+    a = compared("A", a.sweep.path, a.frame.assign(unit="B", better="lower"))
     assert judge(match([a, b]).pairs).overall == NO_WORSE
 
 
@@ -241,8 +252,8 @@ def test_failed_runs_let_no_gate_pass(tmp_path: Path) -> None:
     failed = b.sweep.path / "runs/c01-r02"
     failed.mkdir(parents=True)
     (failed / "task.json").write_text(json.dumps(marker("c01-r02", 2, outcome="failed", why="disk full")))
-    b = ComparedSweep("B", open_sweep(b.sweep.path), a.frame)
-    assert only_why(a, b) == "1 of 1 runs failed in sweep B"
+    b = compared("B", b.sweep.path, a.frame)
+    assert only_why(a, b) == "1 of 1 runs failed or can't be read in sweep B"
 
 
 def test_planned_configuration_without_a_run_lets_no_gate_pass(tmp_path: Path) -> None:
@@ -251,18 +262,35 @@ def test_planned_configuration_without_a_run_lets_no_gate_pass(tmp_path: Path) -
     b = sweep(tmp_path, "B", words, (1,), state="interrupted")
     matched, verdicts, text = judged(a, b)
     assert headlines(verdicts) == {"ext4": "no difference seen", "xfs": CANNOT_TELL}
-    assert verdicts.overall == CANNOT_TELL and "B: this sweep's state is 'interrupted'" in text
+    assert (
+        verdicts.overall == CANNOT_TELL
+        and "B: the sweep is interrupted: 0 of 9 planned runs are done" in text
+    )
     assert matched.left_out == [("all", "jfs", "no run of it is done in either sweep")]
 
 
 def test_causes_stand_beside_worse_figures(tmp_path: Path) -> None:
     a, b = one_each(tmp_path)
     more: dict[str, Any] = {"measure": "seeks", "unit": "", "kind": "cause", "better": "", "headline": False}
-    a = ComparedSweep("A", a.sweep, pd.concat([a.frame, figures({"c01": about(1000)}, **more)]))
-    b = ComparedSweep("B", b.sweep, pd.concat([b.frame, figures({"c01": about(9000)}, **more)]))
+    a = compared("A", a.sweep.path, pd.concat([a.frame, figures({"c01": about(1000)}, **more)]))
+    b = compared("B", b.sweep.path, pd.concat([b.frame, figures({"c01": about(9000)}, **more)]))
     _, verdicts, text = judged(a, b)
     assert verdicts.overall == WORSE and len(verdicts.verdicts) == 1
     assert "beside the worse ext4, transactions (B) differs most: seeks 1,000 to 9,000" in text
+
+
+def test_drift_of_a_sweep_is_said(tmp_path: Path) -> None:
+    words = [{"FS": fs} for fs in ("ext4", "xfs", "jfs")]
+    a = sweep(tmp_path, "A", words, (1, 2, 3))
+    drifting = figures({f"c0{i}": [100 - 3 * block for block in range(5)] for i in (1, 2, 3)})
+    drifting["value"] -= drifting["order"] * 0.5
+    b = sweep(tmp_path, "B", words, (), drifting)
+    for task, order in zip(drifting["task"], drifting["order"], strict=True):
+        run = b.sweep.path / "runs" / task
+        run.mkdir(parents=True)
+        (run / "task.json").write_text(json.dumps(marker(task, order)))
+    _, _, text = judged(a, compared("B", b.sweep.path, drifting))
+    assert "B: figures drift on box" in text and "A: figures drift" not in text
 
 
 def test_figures_within_a_run_get_no_verdict(tmp_path: Path) -> None:

@@ -405,6 +405,14 @@ def test_first_metric_of_the_workload_is_the_headline(tmp_path: Path) -> None:
     assert found.overall == NO_WORSE
 
 
+def test_time_is_the_headline_beside_runs_without_metrics(tmp_path: Path) -> None:
+    new, old = with_metric(tmp_path / "new", [(100, 101, 99)]), kernel(BASE, "6.12")
+    old_paths = [spec.write(tmp_path / f"old{i}") for i, spec in enumerate(old)]
+    found = judge(pairs_of_runs(loaded([*new, *old_paths])))
+    assert [one.figure.name for one in found.verdicts if one.figure.is_headline] == ["workload"]
+    assert found.overall == NO_WORSE
+
+
 @pytest.mark.usefixtures("words_only")
 def test_hostile_metrics_do_no_harm(tmp_path: Path) -> None:
     evil = '=cmd(),"\n<script>\x1b[31m' + "y" * 5000

@@ -23,9 +23,9 @@ from analysis.measures.compare.verdicts_of_runs import (
     INSIDE_AND_OUTSIDE,
     is_like_memory,
 )
-from analysis.measures.sweep.figures import load_figures
+from analysis.measures.sweep.data import SweepData, load_data
 from analysis.rundir.run import open_run
-from analysis.rundir.sweep_dir import RUNS, Configuration, Machine, Sweep, open_sweep
+from analysis.rundir.sweep_dir import RUNS, Configuration, Machine, Sweep
 
 WORK = ("WL", "ARGS", "CMD", "SCALE")  # words that say what was done: never left out of the match
 WITHOUT_TIME = ("", "B", "share")  # units of figures that a machine inside does not distort
@@ -36,11 +36,20 @@ MeasureKey = tuple[str, str, str]  # measure, unit, kind
 
 @dataclass(frozen=True)
 class ComparedSweep:
-    """A sweep under its letter, with the figures of its runs."""
+    """A sweep under its letter."""
 
     letter: str
-    sweep: Sweep
-    frame: pd.DataFrame
+    data: SweepData
+
+    @property
+    def sweep(self) -> Sweep:
+        """Its plan and tasks."""
+        return self.data.sweep
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The figures of its finished runs (measures/sweep/figures.py), anchors too."""
+        return self.data.frame
 
 
 @dataclass(frozen=True)
@@ -80,15 +89,10 @@ class ComparedSweeps:
     left_out: Sequence[tuple[str, str, str]]  # sweep's letter, configuration, reason
 
 
-def load_compared_sweep(letter: str, path: Path) -> ComparedSweep:
-    """Open a sweep and measure its runs. Raises what open_sweep raises."""
-    sweep = open_sweep(path)
-    return ComparedSweep(letter, sweep, load_figures(sweep))
-
-
 def load_compared_sweeps(paths: Sequence[Path]) -> ComparedSweeps:
     """Open, measure and match sweeps. Raises what open_sweep raises."""
-    return match([load_compared_sweep(letter, path) for letter, path in zip(LETTERS, paths, strict=False)])
+    named = zip(LETTERS, paths, strict=False)
+    return match([ComparedSweep(letter, load_data(path)) for letter, path in named])
 
 
 def match(sweeps: Sequence[ComparedSweep]) -> ComparedSweeps:
@@ -224,10 +228,12 @@ def _measures(rows: pd.DataFrame) -> dict[MeasureKey, pd.DataFrame]:
 
 
 def _failed(compared: ComparedSweep, configuration: Configuration) -> str:
-    """Why the configuration's figures get no verdict: a run of it failed twice."""
+    """Why the configuration's figures get no verdict: a run of it failed twice, or can't be read."""
     tasks = [one for one in compared.sweep.tasks if one.configuration == configuration]
-    failed = sum(one.outcome == "failed" for one in tasks)
-    return f"{failed} of {len(tasks)} runs failed in sweep {compared.letter}" if failed else ""
+    without = sum(one.outcome == "failed" or one.task in compared.data.unreadable for one in tasks)
+    if not without:
+        return ""
+    return f"{without} of {len(tasks)} runs failed or can't be read in sweep {compared.letter}"
 
 
 def _kernels(*sides: pd.DataFrame) -> str:

@@ -33,12 +33,12 @@ OVERALL_RULE = (
     " metric; without metrics, the workload's time."
 )
 RULE = (
-    f"{BETTER}, {WORSE}: the means differ by the rule (95 % intervals apart, and at least"
-    f" {MARGIN_PCT:.0f} %), and p < {SIGNIFICANT}; p is Welch's after Holm's correction, over all headline"
-    f" figures here, and over all other figures here. {SMALL}: p < {SIGNIFICANT}, and less than"
-    f" {MARGIN_PCT:.0f} % apart. {NOT_SEEN}: neither; beside it the least difference that so many runs find"
-    f" in 80 % of such comparisons. {CANNOT_TELL}: a single run, too few to see {MOST_SEEN_PCT:.0f} %, tests"
-    f" that disagree, or a figure that is not judged. {OVERALL_RULE}"
+    f"{BETTER}, {WORSE}: the means differ by the rule (95 % intervals apart, at least {MARGIN_PCT:.0f} %),"
+    f" and p < {SIGNIFICANT}. small: p < {SIGNIFICANT}, and less than {MARGIN_PCT:.0f} % apart. none seen:"
+    f" neither. {CANNOT_TELL}: a single run, runs that could not see {MOST_SEEN_PCT:.0f} %, the rule and p"
+    " disagree, or a figure that is not judged. p: Welch's test after Holm's correction, over all headline"
+    " figures, and over all other figures. sees: the least difference that so many runs find in 80 % of such"
+    f" comparisons. ratio: over the first side, with Fieller's interval. {OVERALL_RULE}"
 )
 
 

@@ -30,13 +30,14 @@ def pairs_of_runs(runs: Sequence[Compared]) -> list[Pair]:
     """The first side against each other side; none if all runs are repetitions."""
     first, *others = sides(runs)
     metrics = _metrics(runs)
-    headline = next((f for of_run in metrics for f in of_run.values() if f.headline), None)
+    # older runs state none: then the time is the headline of all
+    has_metrics = all(bool(dig(compared.run.facts, "workload", "metrics")) for compared in runs)
     measured = [measure for measure in outcomes(runs) if not measure.name.startswith(f"phase {OUTSIDE}")]
     possible_causes = causes(runs)
     pairs = []
     for other in others:
-        own = _own(runs, metrics, first, other)
-        figures = [_figure(runs, first, other, measure, headline is None) for measure in measured]
+        own = _own(runs, metrics, first, other, has_metrics)
+        figures = [_figure(runs, first, other, measure, not has_metrics) for measure in measured]
         because = [_figure(runs, first, other, measure, False, "cause") for measure in possible_causes]
         pairs.append(Pair(_letters(runs, first), _letters(runs, other), "", [*own, *figures], because))
     return pairs
@@ -57,7 +58,11 @@ def _metrics(runs: Sequence[Compared]) -> list[dict[str, Metric]]:
 
 
 def _own(
-    runs: Sequence[Compared], metrics: Sequence[Mapping[str, Metric]], first: Side, other: Side
+    runs: Sequence[Compared],
+    metrics: Sequence[Mapping[str, Metric]],
+    first: Side,
+    other: Side,
+    has_headline: bool,
 ) -> list[Figure]:
     """The figures of the workload's own metrics, in the workload's order."""
     by_name = {name: metric for i in (*other, *first) for name, metric in metrics[i].items()}
@@ -68,7 +73,16 @@ def _own(
         untold = _untold(runs, first, other, Measure(name, metric.unit, [], True))
         better = metric.better or BETTER_BY_UNIT.get(metric.unit, "")
         figures.append(
-            Figure(name, metric.unit, METRIC, better, metric.headline, values[0], values[1], untold)
+            Figure(
+                name,
+                metric.unit,
+                METRIC,
+                better,
+                has_headline and metric.headline,
+                values[0],
+                values[1],
+                untold,
+            )
         )
     return figures
 

@@ -14,6 +14,7 @@ from analysis.rundir.run import clean
 from analysis.rundir.sweep_dir import Machine
 from analysis.sections.compare.table import without_repeats
 from analysis.sections.compare.verdict_tables import factor, fill
+from analysis.sections.sweep.banners import make_banners
 
 NONE = "(none)"
 MOST_LEFT_OUT = 200
@@ -37,12 +38,9 @@ def _banners(compared: ComparedSweeps) -> list[str]:
             f"{', '.join(strange)} ran on another machine than {compared.sweeps[0].letter}: any difference"
             " may be the machine's (see machines and anchors)"
         )
-    banners += [
-        f"{one.letter}: this sweep's state is '{one.sweep.state}': only its finished runs are compared"
-        for one in compared.sweeps
-        if one.sweep.state != "complete"
-    ]
-    banners += [f"{one.letter}: {sentence}" for one in compared.sweeps for sentence in one.sweep.missing]
+    for one in compared.sweeps:
+        sentences = [*make_banners(one.data), *one.sweep.missing]
+        banners += [f"{one.letter}: {sentence}" for sentence in sentences]
     return banners
 
 
