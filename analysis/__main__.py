@@ -8,6 +8,7 @@
     python -m analysis sweep-goal SWEEP [PERCENT]      exit 0 if every configuration's headline has a 95 %
                                                        half-width of at most so much, from 10 runs on; else 1;
                                                        without PERCENT: the sweep's own GOAL
+    python -m analysis gallery SWEEP DIR               Markdown and pictures of a study, in DIR
     python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--gate=1] [--out=DIR] RUN RUN...
                                                        one report of several runs or sweeps
@@ -41,7 +42,8 @@ REPORT_OPTIONS: tuple[list[str], ...] = ([], [ALL_LOCKS], [DISK_MODEL], [ALL_LOC
 Output = str | tuple[str, int]  # what a job prints, and its exit code if that may be another than 0
 USAGE = (
     "usage: python -m analysis report [--locks=all] [--model=hdd] RUN | movie RUN"
-    " | sweep-goal SWEEP [PERCENT] | compare [--gate=1] [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
+    " | sweep-goal SWEEP [PERCENT] | gallery SWEEP DIR | compare [--gate=1] [--out=DIR] RUN RUN..."
+    " | import [--out=DIR] TRACE"
 )
 
 
@@ -65,6 +67,8 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
         return owner_of([Path(argv[1])]), lambda: _sweep_goal(Path(argv[1]), argv[2] if argv[2:] else "")
     if len(argv) == 2 and argv[0] == "movie":
         return owner_of([Path(argv[1])]), lambda: _movie(Path(argv[1]))
+    if len(argv) == 3 and argv[0] == "gallery":
+        return owner_of([Path(argv[1])]), lambda: _gallery(Path(argv[1]), Path(argv[2]))
     if argv[:1] == ["compare"]:
         gate, argv = _option(argv, "--gate=")
         out, argv = _option(argv, "--out=")
@@ -110,6 +114,12 @@ def _sweep_goal(sweep: Path, percent: str) -> tuple[str, int]:
     from analysis.sweep import sweep_goal
 
     return sweep_goal(sweep, percent)
+
+
+def _gallery(sweep: Path, out: Path) -> str:
+    from analysis.gallery import make_gallery
+
+    return make_gallery(sweep, out)
 
 
 def _movie(run: Path) -> str:

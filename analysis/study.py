@@ -38,14 +38,14 @@ class StudyReport:
     names: Sequence[str]  # every file that a study's report may have: those not made anew are removed
 
 
-def make_study(sweep: Sweep, figures: pd.DataFrame) -> StudyReport | None:
-    """The study's sections, tables and pictures; None: the sweep is no study's."""
+def make_study(sweep: Sweep, figures: pd.DataFrame, dpi: float | None = None) -> StudyReport | None:
+    """The study's sections, tables and pictures; None: the sweep is no study's. dpi: of PNGs."""
     every = measure_study(sweep, figures, needs())
     if not every:
         return None
     document = make_document(every)
     outputs: list[Output[StudySource]] = find_parts(study_figures, "OUTPUT", Output)
-    made = make_all(outputs, StudySource(every[0], document.banners))
+    made = make_all(outputs, StudySource(every[0], document.banners, dpi))
     files = {"study.csv": text.encoded(cells_csv(every)), "study-pairs.csv": text.encoded(pairs_csv(every))}
     for one in made:
         files |= one.files

@@ -20,7 +20,10 @@ def table_lines(table: Table) -> list[str]:
     """The table: left columns aligned left, all others right."""
     titles = [escaped(title) for title in table.titles]
     rules = ["---" if head.startswith("<") else "--:" for head in table.heads]
-    rows = [[escaped(cell) for cell in row] for row in table.rows]
+    # the text indents a cell below another by blanks, which Markdown drops
+    rows = [
+        [("&emsp;" if cell.startswith("  ") else "") + escaped(cell) for cell in row] for row in table.rows
+    ]
     return [f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows)]
 
 
@@ -31,7 +34,10 @@ def section_lines(section: Section, level: int = 2) -> list[str]:
     if section.absent:
         lines += [f"Not available: {escaped(section.absent)}", ""]
     if section.facts:
-        lines += [*(f"- {escaped(name)}: {escaped(value)}" for name, value in section.facts), ""]
+        facts = [
+            f"{escaped(name)}: {escaped(value)}" if name else escaped(value) for name, value in section.facts
+        ]
+        lines += [*(f"- {fact}" for fact in facts), ""]
     for table in section.tables:
         lines += [*table_lines(table), ""]
     if section.notes:

@@ -88,6 +88,7 @@ class StudySource:
 
     results: StudyResults
     banners: Sequence[str]  # the warnings above all figures
+    dpi: float | None = None  # dots per inch of PNGs; None: each picture's own
 
 
 Source = TypeVar("Source", RunSource, CompareSource, SweepSource, StudySource)

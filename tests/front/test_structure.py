@@ -65,6 +65,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("analysis.sections",),
         ("analysis.figures",),
         ("analysis.report", "analysis.movie", "analysis.compare", "analysis.study", "analysis.sweep"),
+        ("analysis.gallery",),
         ("analysis.__main__",),
     ],
 }

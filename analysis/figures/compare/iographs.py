@@ -392,12 +392,16 @@ def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
 
 
 def render(
-    runs: Sequence[Compared], title: str, heads: Sequence[Sequence[str]], banners: Sequence[str]
+    runs: Sequence[Compared],
+    title: str,
+    heads: Sequence[Sequence[str]],
+    banners: Sequence[str],
+    dpi: float | None = None,
 ) -> tuple[bytes, bytes]:
-    """The picture as PNG and as SVG. heads: for each run, the lines above its column."""
+    """The picture as PNG and as SVG. heads: for each run, the lines above its column. dpi: of the PNG."""
     with style.applied():
         figure = draw(runs, disk_maps(runs), title, heads, banners)
-        return save.png(figure), save.svg(figure, raster_dpi=2 * save.DPI)
+        return save.png(figure, dpi), save.svg(figure, raster_dpi=2 * save.DPI)
 
 
 def _head(one: Compared, tag: str) -> tuple[str, str, str]:

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from analysis.figures import save, style
 from analysis.figures.axes import number
-from analysis.figures.study.marks import Mark, all_names, file_names, subject_marks
 from analysis.figures.study.relative import PNG_DPI, where_text
+from analysis.figures.study_marks import Mark, all_names, file_names, subject_marks
 from analysis.measures.statistics import power_law
 from analysis.measures.study.cells import Cells, Row
 from analysis.measures.study.scaling import curve
@@ -76,7 +76,7 @@ def make(source: StudySource) -> Made:
             figure = draw(table, table.rows[0], marks, where_text(results))
             if figure is None:
                 continue
-            png, svg = save.png(figure, dpi=PNG_DPI), save.svg(figure)
+            png, svg = save.png(figure, dpi=source.dpi or PNG_DPI), save.svg(figure)
         files |= dict(zip(file_names("scaling", place), (png, svg), strict=True))
         drawings.append(Drawing(f"{table.spec.title}: throughput by {table.spec.axis}", svg))
     return Made(files, drawings)

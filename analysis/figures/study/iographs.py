@@ -6,8 +6,8 @@ from __future__ import annotations
 from analysis import units
 from analysis.errors import ReportError
 from analysis.figures.compare import iographs
-from analysis.figures.study.marks import all_names, file_names
 from analysis.figures.study.relative import where_text
+from analysis.figures.study_marks import all_names, file_names
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
 from analysis.measures.study.published import TableSpec
 from analysis.measures.study.shown_runs import ShownRun, shown_runs
@@ -52,7 +52,7 @@ def make(source: StudySource) -> Made:
         runs = [compared for _, compared in loaded]
         heads = [_head(one, compared) for one, compared in loaded]
         title = f"{table.spec.title} ({where_text(source.results)})"
-        png, svg = iographs.render(runs, title, heads, source.banners)
+        png, svg = iographs.render(runs, title, heads, source.banners, source.dpi)
         files |= dict(zip(file_names("iographs", number), (png, svg), strict=True))
         drawings.append(Drawing(f"{table.spec.title}: {iographs.CAPTION}", svg))
     return Made(files, drawings)

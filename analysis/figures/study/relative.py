@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from analysis.figures import save, style
-from analysis.figures.study.marks import Mark, all_names, file_names, subject_marks
+from analysis.figures.study_marks import Mark, all_names, file_names, subject_marks
 from analysis.measures.study.cells import Cells, Row, relative
 from analysis.measures.study.results import StudyResults
 from analysis.render.output import Drawing, Made, Output, StudySource
@@ -139,7 +139,7 @@ def make(source: StudySource) -> Made:
             figure = draw(table, marks, where_text(results))
             if figure is None:
                 continue
-            png, svg = save.png(figure, dpi=PNG_DPI), save.svg(figure)
+            png, svg = save.png(figure, dpi=source.dpi or PNG_DPI), save.svg(figure)
         files |= dict(zip(file_names("relative", number), (png, svg), strict=True))
         drawings.append(Drawing(f"{table.spec.title}: measured and published, relative to the best", svg))
     return Made(files, drawings)

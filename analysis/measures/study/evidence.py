@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the runs themselves show beside a difference: the measures in which all runs of two subjects differ.
 
-Measures are those of kind cause and lock (locks, seeks, bytes by class, calls, latencies), of whole runs. Of
-each group the measure with the largest ratio is shown. That a measure differs too does not say that it is the
-cause.
+Measures are those of kind cause and lock (locks, seeks, bytes by class, calls, latencies), of whole runs,
+without rates. Of each kind the measure with the largest ratio is shown. That a measure differs too does not
+say that it is the cause.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ LARGE = 1.5  # a ratio of means from which a difference gets evidence
 LEAST = 1.1  # of a measure shown beside it
 SHOWN = 4  # measures of a pair, one a group
 GROUPS = ("locks", "seeks", "bytes", "calls", "latencies", "device")
-BELOW = "below 1 % of its runs"
+LEAST_SPIN = 0.01  # of all CPU time: a lock that spins for less in both is no evidence
+RATES = ("/s", "MB/s")  # follow the length of the runs, which is what differs
+BELOW = "below 1 %"
 DEFINITION = (
     "beside it: measures of whole runs in which every run of the one subject is above every run of the"
     " other, of each kind (locks, seeks, bytes by class, calls, latencies, device) the one with the largest"
@@ -144,6 +146,10 @@ def _compared(
 ) -> Beside | None:
     """The measure, if every run of one subject is above every run of the other; else None."""
     measure, unit = key
+    if unit in RATES or measure.startswith("wait per operation"):
+        return None
+    if measure.startswith("spinning on") and max(*ours, *theirs, 0.0, 0.0) < LEAST_SPIN:
+        return None
     group = group_of(measure, unit)
     if ours and theirs:
         if len(ours) < runs[0] or len(theirs) < runs[1]:

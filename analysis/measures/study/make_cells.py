@@ -139,7 +139,12 @@ class _Builder:
             for subject in subjects:
                 ours = [(one, samples) for one, samples in rows_of if self._subject(one.subject) == subject]
                 cells[name, subject] = self._cell(facts, subject, ours)
-        notes = dict.fromkeys(note for one in self.configurations for note in one.notes)
+        notes = dict.fromkeys(
+            note
+            for one in self.configurations
+            for note in one.notes
+            if "estimate" not in note  # the plan's
+        )
         return Cells(self.spec, tuple(rows), tuple(subjects), cells, tuple(notes))
 
     def _measure(self, name: str) -> str:
@@ -248,7 +253,8 @@ class _Builder:
             return f"its runs have no figure {row.measure!r}"
         failed = next((task for task in tasks if task.outcome not in ("done", "running")), None)
         if failed is not None:
-            return f"the run {failed.outcome}" + (f": {failed.why}" if failed.why else "")
+            ended = "was interrupted" if failed.outcome == "interrupted" else failed.outcome
+            return f"the run {ended}" + (f": {failed.why}" if failed.why else "")
         return "not run yet"
 
 

@@ -125,7 +125,9 @@ def build_evidence(results: StudyResults) -> Section:
     for one in results.evidence[:MOST_EVIDENCE]:
         lines += _evidence_lines(one)
     if lines:
-        section.tables.append(Table(["<", "<measure", "first", "second"], lines, least_left=30))
+        section.tables.append(
+            Table(["<two subjects: row, then what their runs show", "first", "second"], lines, 40)
+        )
     without = [one for one in results.evidence if not one.beside]
     for why in dict.fromkeys(one.why for one in without):
         names = dict.fromkeys(
@@ -148,18 +150,15 @@ def rows_named(pairs: Sequence[Pair]) -> str:
 
 
 def _evidence_lines(one: Evidence) -> list[list[str]]:
-    """The pair and its rows, then a line a measure."""
+    """The pair with its rows, then a line a measure."""
     if not one.beside:
         return []
     pair = one.pairs[0]
-    mean = pair.cells
     first, second = (
-        f"{units.rate(cell.measured.mean.value)}" if cell.measured is not None else "-" for cell in mean
+        units.rate(cell.measured.mean.value) if cell.measured is not None else "-" for cell in pair.cells
     )
-    lines = [[f"{pair.first}, {pair.second}", pair.row.name, first, second]]
+    lines = [[f"{pair.first}, {pair.second}: {pair.row.name}", first, second]]
     if len(one.pairs) > 1:
-        lines.append([f"  also in {rows_named(one.pairs[1:])}", "", "", ""])
-    for beside in one.beside:
-        texts = beside_text(beside)
-        lines.append(["", f"  {beside.measure}", *texts])
+        lines.append([f"  and {rows_named(one.pairs[1:])}", "", ""])
+    lines += [[f"    {beside.measure}", *beside_text(beside)] for beside in one.beside]
     return lines

@@ -11,8 +11,10 @@ from statistics import median
 
 from analysis import units
 from analysis.measures.study.agreement import AGREES, CANNOT_TELL, DISAGREES, FACTOR, SINGLE, Pair
+from analysis.measures.study.evidence import Evidence
 from analysis.measures.study.results import StudyResults
 from analysis.render.document import Section
+from analysis.sections.study.cell_text import unit_of
 from analysis.sections.study.missing import missing_rows
 from analysis.sections.study.pair_text import beside_sentence, here_text, paper_text
 
@@ -98,7 +100,8 @@ def _agreeing(told: Sequence[Pair]) -> list[Pair]:
 
 def pair_sentence(pair: Pair) -> str:
     """Row, who against whom, here and in the paper."""
-    return f"{pair.row.name}: {pair.second}/{pair.first} {here_text(pair)}, paper {paper_text(pair)}"
+    unit = f" ({unit_of(pair.row)})" if unit_of(pair.row) else ""
+    return f"{pair.row.name}{unit}: {pair.second}/{pair.first} {here_text(pair)}, paper {paper_text(pair)}"
 
 
 def _named(pairs: Sequence[Pair]) -> str:
@@ -109,27 +112,22 @@ def _named(pairs: Sequence[Pair]) -> str:
 
 
 def _disagreeing(results: StudyResults) -> list[tuple[str, str]]:
-    """Disagreements, the furthest off first, each with what its runs show."""
-    pairs = [pair for pair in results.agreement.pairs if DISAGREES in (pair.order, pair.ratio)]
-    if not pairs:
-        return [("disagree", NONE)]
-    pairs.sort(key=lambda pair: (pair.order != DISAGREES, -(pair.factor or 0.0)))
+    """Disagreements by pair of subjects, the furthest off first, with what the runs of both show."""
     facts: list[tuple[str, str]] = []
-    for i, pair in enumerate(pairs[:NAMED]):
-        facts.append(("" if i else "disagree", f"{pair_sentence(pair)}; {_beside(results, pair)}"))
-    if len(pairs) > NAMED:
-        facts.append(("", f"and {len(pairs) - NAMED} more"))
-    return facts
-
-
-def _beside(results: StudyResults, pair: Pair) -> str:
     for one in results.evidence:
-        if pair in one.pairs:
-            if not one.beside:
-                return f"beside it: {one.why}"
-            shown = ", ".join(beside_sentence(beside) for beside in one.beside)
-            return f"beside it ({pair.first} against {pair.second}): {shown}"
-    return "beside it: nothing recorded"
+        pairs = [pair for pair in one.pairs if DISAGREES in (pair.order, pair.ratio)]
+        if pairs:
+            facts.append(("" if facts else "disagree", f"{_named(pairs)}; {_beside(one)}"))
+    if len(facts) > NAMED:
+        return [*facts[:NAMED], ("", f"and {len(facts) - NAMED} more pairs of subjects")]
+    return facts or [("disagree", NONE)]
+
+
+def _beside(one: Evidence) -> str:
+    if not one.beside:
+        return f"beside it: {one.why}"
+    shown = ", ".join(beside_sentence(beside) for beside in one.beside)
+    return f"beside it ({one.pairs[0].first} against {one.pairs[0].second}): {shown}"
 
 
 def _largest(results: StudyResults) -> list[tuple[str, str]]:
@@ -137,7 +135,7 @@ def _largest(results: StudyResults) -> list[tuple[str, str]]:
     facts: list[tuple[str, str]] = []
     for one in results.evidence[:NAMED]:
         pair = one.pairs[0]
-        text = f"{pair.row.name}: {pair.second}/{pair.first} {here_text(pair)}; {_beside(results, pair)}"
+        text = f"{pair.row.name}: {pair.second}/{pair.first} {here_text(pair)}; {_beside(one)}"
         facts.append(("" if facts else "largest", text))
     return facts
 

@@ -24,7 +24,9 @@ def missing_rows(results: StudyResults) -> list[tuple[str, str]]:
     failed: dict[str, str] = {}
     for task in sweep.tasks:
         if task.outcome in ("failed", "interrupted", "unreadable") and task.configuration is not None:
-            failed.setdefault(task.configuration.label, f"{task.outcome}: {task.why or 'no reason stated'}")
+            failed.setdefault(
+                task.configuration.label, f"{task.outcome}: {task.why}" if task.why else task.outcome
+            )
     for label, why in failed.items():
         rows[f"a run of {label}", why] = None
     return list(rows)
