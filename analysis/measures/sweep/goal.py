@@ -27,7 +27,7 @@ def short_of_goal(data: SweepData, goal_pct: float) -> list[tuple[Configuration,
             elif enough(row.values, goal_pct):
                 certain.add(configuration.id)
             elif row.n < LOOK_FROM:
-                short.append((configuration, f"{row.n} runs of at least {LOOK_FROM}"))
+                short.append((configuration, f"n={row.n}: at least {LOOK_FROM} are looked at"))
             else:
                 short.append((configuration, f"half-width {half_width_pct(row.values):.1f} % of the mean"))
     named = certain | {configuration.id for configuration, _ in short}

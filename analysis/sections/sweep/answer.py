@@ -86,7 +86,7 @@ def _goal(data: SweepData) -> Sequence[str]:
         return [f"goal: every mean's half-width is at most {goal:g} %"]
     names = "; ".join(f"{one.label} ({why})" for one, why in short[:MOST_POINTS])
     more = f"; and {len(short) - MOST_POINTS} more" if len(short) > MOST_POINTS else ""
-    return [f"goal of {goal:g} % not reached by {len(short)} configurations: {names}{more}"]
+    return [f"goal of {goal:g} % not reached by {show.count(len(short), 'configuration')}: {names}{more}"]
 
 
 SECTIONS = (SweepSpec("answer", "Answer", 100, build_answer, essential=True),)

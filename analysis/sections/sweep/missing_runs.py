@@ -56,7 +56,7 @@ def _tasks(data: SweepData) -> list[list[str]]:
 
 def _row(task: Task, what: str) -> list[str]:
     why = task.why or ("" if task.exit_code in (None, 0) else f"exit code {task.exit_code}")
-    return [task.task, _label(task), what, why or "-"]
+    return [task.path.name, _label(task), what, why or "-"]
 
 
 def _label(task: Task) -> str:

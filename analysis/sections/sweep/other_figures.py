@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from analysis.measures.sweep.data import Group, SweepData
 from analysis.measures.sweep.figure import METRIC, OUTCOME, PHASE
 from analysis.measures.sweep.ranking import Ranking, rank
@@ -26,7 +28,7 @@ def _section(data: SweepData, group: Group) -> Section:
     name = show.group(data, group)
     section = Section(title=f"Other figures ({name})" if name else "")
     frame = group.frame[group.frame.kind.isin([METRIC, PHASE, OUTCOME])]
-    measures = [measure for measure in dict.fromkeys(frame.measure) if measure != group.headline]
+    measures = [measure for measure in _different(frame, group.headline) if measure != group.headline]
     if not measures:
         section.absent = "the runs have one figure only"
         return section
@@ -51,6 +53,17 @@ def _section(data: SweepData, group: Group) -> Section:
         " it."
     )
     return section
+
+
+def _different(frame: pd.DataFrame, headline: str) -> list[str]:
+    """The measures, without those that repeat another under a second name, as some rates of phases do."""
+    by_measure = dict(list(frame.groupby("measure", sort=False)))
+    seen: dict[tuple[object, ...], str] = {}
+    for name in dict.fromkeys([headline, *frame.measure]):
+        if name in by_measure:
+            own = by_measure[name].sort_values("task")
+            seen.setdefault((own.unit.iloc[0], *own.task, *own.value), str(name))
+    return list(seen.values())
 
 
 def _cells(ranking: Ranking, columns: list[str]) -> list[str]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from analysis import units
 from analysis.measures.sweep.data import SweepData
 from analysis.render.document import Section, Table
@@ -39,13 +41,7 @@ def build_plan(data: SweepData) -> list[Section]:
     if rows:
         heads = ("<machine", "<host", "<kernel", "CPUs", "memory", "<model")
         section.tables.append(Table(heads, rows[:MOST_ROWS]))
-    configurations = [[one.id, one.label, _words(one), _remarks(one)] for one in sweep.configurations]
-    if configurations:
-        section.tables.append(
-            Table(("<id", "<configuration", "<words", "<remarks"), configurations[:MOST_ROWS])
-        )
-    if len(configurations) > MOST_ROWS:
-        section.notes.append(f"{len(configurations) - MOST_ROWS} more configurations: sweep.json has them")
+    _add_configurations(data, section)
     return [section]
 
 
@@ -58,14 +54,36 @@ def _repetitions(data: SweepData) -> str:
     return ", ".join(str(count) for count in counts)
 
 
-def _words(one: Configuration) -> str:
-    return " ".join(f"{name}={word}" for name, word in one.words.items())
+def _add_configurations(data: SweepData, section: Section) -> None:
+    """A row a configuration with the words that are not the same in all, and remarks, each once."""
+    all_of_them = data.sweep.configurations
+    shared = dict(all_of_them[0].words) if all_of_them else {}
+    for one in all_of_them:
+        shared = {name: word for name, word in shared.items() if one.words.get(name) == word}
+    if shared:
+        section.facts.append(("the same in all", " ".join(f"{name}={word}" for name, word in shared.items())))
+    rows = [[one.id, one.label, _own_words(one, shared)] for one in all_of_them]
+    if rows:
+        section.tables.append(Table(("<id", "<configuration", "<words"), rows[:MOST_ROWS]))
+    if len(rows) > MOST_ROWS:
+        section.notes.append(f"{len(rows) - MOST_ROWS} more configurations: sweep.json has them")
+    remarks: dict[str, list[str]] = {}
+    for one in all_of_them:
+        for remark in _remarks(one):
+            remarks.setdefault(remark, []).append(one.id)
+    for remark, ids in list(remarks.items())[:MOST_ROWS]:
+        which = "all" if len(ids) == len(all_of_them) else " ".join(ids)
+        section.notes.append(f"{which}: {remark}")
 
 
-def _remarks(one: Configuration) -> str:
+def _own_words(one: Configuration, shared: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={word}" for name, word in one.words.items() if name not in shared)
+
+
+def _remarks(one: Configuration) -> list[str]:
     left_out = [f"without {option}: {why}" for option, why in one.left_out.items()]
     virtual = ["in a virtual machine"] if one.virtual else []
-    return "; ".join([*virtual, *left_out, *one.notes]) or "-"
+    return [*virtual, *left_out, *one.notes]
 
 
 SECTIONS = (SweepSpec("plan", "The sweep", 1000, build_plan),)

@@ -46,8 +46,11 @@ def mean(row: Ranked, unit: str) -> str:
 
 def heading(measure: str, unit: str) -> str:
     """Name and unit of a measure, as a heading."""
-    named = measure.endswith(unit) or (unit == "s" and measure.endswith("seconds"))
-    return measure if named or unit in IN_CELLS else f"{measure}, {unit}"
+    last = measure.rpartition(" ")[2]
+    is_named = (
+        last == unit or (unit.startswith("/") and last.endswith(unit)) or f"{unit} {last}" == "s seconds"
+    )
+    return measure if not unit or is_named or unit in IN_CELLS else f"{measure}, {unit}"
 
 
 def ratio(value: float | None) -> str:

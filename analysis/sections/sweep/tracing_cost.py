@@ -22,9 +22,10 @@ def build_tracing_cost(data: SweepData) -> list[Section]:
         )
         return [section]
     several = len({pair.machine for pair in pairs}) > 1
-    rows = [_row(data, pair, several) for pair in pairs]
-    heads = ("<configuration", "<figure", "untraced", "traced", "ratio", "&95 % interval", "cost", "&differ")
-    section.tables.append(Table(heads, rows))
+    for measure, unit in dict.fromkeys((pair.measure, pair.unit) for pair in pairs):
+        rows = [_row(data, pair, several) for pair in pairs if (pair.measure, pair.unit) == (measure, unit)]
+        heads = ("<" + show.heading(measure, unit), "untraced", "traced", "ratio", "&95 % interval", "cost")
+        section.tables.append(Table((*heads, "&differ"), rows))
     section.definition = (
         "mean +- 95 % half-width; ratio: traced over untraced, with its interval (Fieller); cost: how much"
         " worse the figure is with tracing, negative if better. An interval that holds 1.00 is no proof of a"
@@ -42,7 +43,6 @@ def _row(data: SweepData, pair: TracingPair, several: bool) -> list[str]:
     cost = pair.cost_pct
     return [
         label,
-        show.heading(pair.measure, pair.unit),
         show.mean(pair.untraced, pair.unit),
         show.mean(pair.traced, pair.unit),
         show.ratio(difference.ratio if difference else None),
