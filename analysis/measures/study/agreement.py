@@ -24,6 +24,7 @@ AGREES, DISAGREES, CANNOT_TELL = "agrees", "disagrees", "cannot tell"
 SINGLE = "single runs"  # no interval, so no verdict
 NOT_TOLD = "not told"  # the source states no order, or no ratio
 NOT_COMPARED = "not compared"
+EVERY_RATIO = Interval(-math.inf, math.inf)
 DEFINITION = (
     "order: of two subjects whose published figures are at least 10 % apart, or whose order the source"
     " states. agrees, disagrees: the measured means differ (95 % intervals apart, and 10 %: Bryant 2002),"
@@ -241,10 +242,10 @@ def _is_alike(difference: Difference) -> bool:
 def _ratio_verdict(published: float | None, bound: str, difference: Difference) -> str:
     if published is None or not difference.ratio or difference.ratio < 0:
         return NOT_TOLD if published is None else CANNOT_TELL
-    ratio, interval = (
-        difference.ratio,
-        difference.ratio_interval or Interval(difference.ratio, difference.ratio),
-    )
+    ratio, interval = difference.ratio, difference.ratio_interval
+    if interval is None and None not in (difference.first.half_width, difference.other.half_width):
+        interval = EVERY_RATIO  # the first mean may be 0
+    interval = interval or Interval(ratio, ratio)
     low, high = published / FACTOR, published * FACTOR
     if bound == "<":
         low, inside = 0.0, interval.low < published
