@@ -6,7 +6,7 @@ Prints the sweep's directory on stdout, also when it was interrupted, and all ot
 
 import grp
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from collectors.privilege import ownership, reach
 from collectors.privilege.sudo import Owner, owner
 from collectors.sweep.directory import SweepDirectory, find, machine_facts
 from collectors.sweep.drive import drive
+from collectors.sweep.run_task import TRACE
 from workloads.cli.parse import given_words
 from workloads.machines import kernels
 from workloads.machines.kernels import Kernel
@@ -52,14 +53,17 @@ def plan_text(request: Request) -> str:
     return visible("\n".join(lines))
 
 
-def run_sweep(request: Request) -> None:
-    """Carry out a sweep, or go on with it. Raises UserError; KeyboardInterrupt after it is put in order."""
+def run_sweep(request: Request, trace: Sequence[str] = TRACE) -> None:
+    """Carry out a sweep, or go on with it. Raises UserError.
+
+    trace: the command that stands for make trace.
+    """
     user = owner()
     sweep = _unfinished(request, user)
     if sweep is None:
         sweep = _begin(request, user)
     try:
-        drive(sweep)
+        drive(sweep, trace)
     except KeyboardInterrupt:
         raise RunError(
             f"interrupted; everything is put back, and the same command goes on: {sweep.plan.command}"

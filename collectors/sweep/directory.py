@@ -8,6 +8,7 @@ A run is over once its directory has task.json, which is written last.
 import fcntl
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from collectors.host.json_file import read_json, replace_json
 from collectors.privilege import ownership
 from collectors.privilege.sudo import TREE, Owner
 from collectors.trace import sysinfo
+from workloads.cleanup.undo import start_time
 from workloads.sweep import document
 from workloads.sweep.sweep_plan import FIRST_MACHINE, SweepPlan, Task
 from workloads.system import private
@@ -29,6 +31,7 @@ ATTEMPTS = 2  # a failed run is tried once more
 DONE, FAILED = "done", "failed"
 _PLAN, _MARKER, _STARTED = "sweep.json", "task.json", "started.json"
 _JSON_BYTES_MOST = 64 << 20
+_NEW = ".new-sweep-"  # and the pid
 
 
 @dataclass(frozen=True)
@@ -91,25 +94,28 @@ class SweepDirectory:
             "seconds_so_far": 0.0,
             "group": group,
         }
-        sweep = cls(path, owner, plan, facts)
+        # Under another name until sweep.json is there: a killed start leaves no half sweep.
+        new = path.with_name(f"{_NEW}{os.getpid()}")
+        sweep = cls(new, owner, plan, facts)
         try:
             with ownership.as_user(owner):
                 if path.parent == TREE / "runs":
                     path.parent.mkdir(mode=0o755, exist_ok=True)
-                with suppress(FileExistsError):
-                    path.mkdir(mode=0o700)
-                if os.listdir(path):
+                if os.path.lexists(path) and (not path.is_dir() or os.listdir(path)):
                     raise OptionError(f"OUT={out} exists and is no sweep: give a new directory")
-                sweep._set_group(path, is_directory=True)
-                for name in ("runs", "logs"):
-                    (path / name).mkdir(mode=0o700)
-                    sweep._set_group(path / name, is_directory=True)
+                _remove_left_behind(path.parent)
+                for directory in (new, new / "runs", new / "logs"):
+                    directory.mkdir(mode=0o700)
+                    sweep._set_group(directory, is_directory=True)
+            sweep.write_plan()
+            with ownership.as_user(owner):
+                new.rename(path)
         except OSError as error:
             raise MachineError(
                 f"the sweep's directory cannot be made ({error.filename}: {(error.strerror or '').lower()}): "
                 f"give another directory by OUT="
             ) from None
-        sweep.write_plan()
+        sweep.path = path
         return sweep
 
     @classmethod
@@ -364,6 +370,14 @@ def _check_place(path: Path, owner: Owner) -> None:
             f"{path} lies where another user than root may rename it: give OUT=, a directory below one "
             f"that only root can write, or run as that user"
         )
+
+
+def _remove_left_behind(parent: Path) -> None:
+    """Remove the directories of starts that were killed before their sweep.json was written."""
+    for path in parent.glob(f"{_NEW}*"):
+        pid = path.name.removeprefix(_NEW)
+        if pid.isdigit() and (int(pid) == os.getpid() or start_time(int(pid)) == 0):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _new_path(name: str) -> Path:

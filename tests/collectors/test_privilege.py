@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import re
@@ -44,8 +45,14 @@ class User:
         self, *words: str, path: str | None = None, seconds: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Run make as they do in their tree."""
+        return self.run(["make", *words], path, seconds)
+
+    def run(
+        self, command: list[str], path: str | None = None, seconds: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command as they do in their tree."""
         return subprocess.run(
-            ["make", *words],
+            command,
             cwd=self.tree,
             user=self.uid,
             group=self.gid,
@@ -152,6 +159,27 @@ def test_user_on_fresh_file_system_sees_only_their_session(
     state = Path("/run/seekmeter").stat()
     assert (state.st_uid, state.st_mode & 0o077 & ~0o011) == (0, 0)
     assert not Path(lines[-1]).exists()
+    assert not_theirs(user, user.tree) == []
+
+
+@pytest.mark.parametrize("by", [(), ("sudo",)], ids=["each run by sudo", "all behind sudo"])
+def test_users_sweep_belongs_to_the_user(user: User, by: tuple[str, ...]) -> None:
+    words = [
+        "FS=ext3 ext4",
+        "SIZE=64M",
+        "CMD=id -un >who; cat who",
+        "COLLECT=none",
+        "REPS=1",
+        f"NAME=s{len(by)}",
+    ]
+    done = user.run([*by, "make", "sweep", *words])
+    assert done.returncode == 0, done.stderr
+    (sweep,) = (user.tree / "runs").glob(f"*-sweep-s{len(by)}")
+    for name in ("anchor-first", "c01-r01", "c02-r01", "anchor-last"):
+        assert json.loads((sweep / f"runs/{name}/task.json").read_text())["outcome"] == "done"
+        assert (sweep / f"runs/{name}/raw/workload.out").read_text() == f"{user.name}\n"
+    assert json.loads((sweep / "sweep.json").read_text())["state"] == "complete"
+    assert ("going on through sudo" in (sweep / "logs/c01-r01.log").read_text()) == (not by)
     assert not_theirs(user, user.tree) == []
 
 

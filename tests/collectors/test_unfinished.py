@@ -73,6 +73,17 @@ def test_malformed_note_is_removed(session: Path, text: str) -> None:
     assert notes(session) == []
 
 
+def test_run_that_a_sweep_set_aside_is_handed_over(run: RunDirectory, session: Path) -> None:
+    unfinished.note(run, session)
+    session.rmdir()
+    aside = run.path.with_name("run.interrupted-1")
+    run.path.rename(aside)
+    run.path.mkdir()  # the next attempt
+    assert list(unfinished.finish(session.parent)) == [str(run.path)]
+    assert json.loads((aside / "run.json").read_text())["state"] == "interrupted"
+    assert list(run.path.iterdir()) == [] and notes(session) == []
+
+
 def test_moved_run_is_left_alone(run: RunDirectory, session: Path, tmp_path: Path) -> None:
     unfinished.note(run, session)
     session.rmdir()

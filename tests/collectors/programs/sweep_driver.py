@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Stands for make sweep with a stub as make trace: sweep_driver.py FOLDER NAME=VALUE…; runs/ is in FOLDER."""
+
+import sys
+from pathlib import Path
+
+from collectors.host import signals
+from collectors.host.console import tell
+from collectors.sweep import command, directory
+from workloads.sweep.from_words import sweep_request
+from workloads.system.errors import UserError
+
+STUB = Path(__file__).with_name("trace_stub.py")
+
+
+def main(folder: str, *words: str) -> int:
+    """Carry out the sweep. Returns the exit code."""
+    signals.catch()
+    setattr(directory, "TREE", Path(folder))  # noqa: B010 (it is another module's)
+    try:
+        request = sweep_request(dict(word.split("=", 1) for word in words))
+        command.run_sweep(request, (sys.executable, "-S", "-E", str(STUB), folder))
+    except UserError as error:
+        tell(f"seekmeter: {error.message}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        tell("seekmeter: interrupted before the run began")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Real sweeps: each run on a fresh file system, traced, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.collectors.sessions import Run, make
+from tests.collectors.stub_sweeps import all_tasks, outcomes, plan_of
+from tests.marks import needs_root
+
+pytestmark = needs_root
+_SMALL = ("WL=createdelete", "ARGS=-n 2000 -o 2000", "SIZE=512M", "SCALE=quick")
+
+
+def test_sweep_of_two_file_systems_traces_each_run_afresh(tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    done = make("sweep", "FS=ext4 xfs", *_SMALL, "REPS=2", "TRACING=both", "ORDER=3", f"OUT={out}")
+    assert plan_of(out)["state"] == "complete", done.stderr
+    configurations = {each["id"]: each for each in plan_of(out)["configurations"]}
+    assert len(configurations) == 4
+    found = outcomes(out)
+    assert set(found) == all_tasks(4, 2)
+    made = set()
+    for name, outcome in found.items():
+        run = Run(out / "runs" / name)
+        words = dict(run.facts["words"])
+        assert words.pop("OUT") == str(run.path)
+        assert (run.facts["state"], run.facts["exit_status"]) == ("complete", 0)
+        assert run.facts["start_realtime"] >= outcome["started_realtime"]
+        seconds = (run.facts["clock"]["workload_end_ns"] - run.facts["clock"]["workload_start_ns"]) / 1e9
+        assert seconds < outcome["seconds"] < 60
+        if outcome["configuration"] is None:
+            assert (words["FS"], words["COLLECT"]) == ("ext4", "none")
+            continue
+        each = configurations[outcome["configuration"]]
+        assert words == each["words"]
+        assert run.facts["filesystem"]["name"] == each["axes"]["FS"]
+        assert run.facts["filesystem"]["mkfs"].startswith(f"mkfs.{each['axes']['FS']}")
+        # A fresh file system: it has the inodes that mkfs made, whatever ran before.
+        made.add((each["axes"]["FS"], run.facts["filesystem"]["space"]["after_mkfs"]["inodes_used"]))
+        assert (run.path / "losses.json").exists() == each["traced"] == (each["axes"]["TRACING"] == "on")
+        if each["traced"]:
+            assert run.called("create", "count") > 2000
+    assert len(made) == 2
+    assert "fsck" in (out / "logs/c01-r01.log").read_text()
+    # The next start would finish what a run had left.
+    assert not [
+        path
+        for path in Path("/run/seekmeter").glob("*-*")
+        if (path / "undo.jsonl").exists() and "sweep" in (path / "undo.jsonl").read_text()
+    ]
+
+
+def test_failing_workload_is_run_twice_and_kept(tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    command = 'CMD=[ "$(stat -f -c %T .)" != xfs ] || { echo no xfs; exit 7; }'
+    done = make("sweep", "FS=ext4 xfs", command, "SIZE=512M", "COLLECT=none", "REPS=1", f"OUT={out}")
+    assert done.returncode != 0
+    assert "1 of 2 runs failed twice (c02-r01)" in done.stderr
+    found = outcomes(out)
+    assert found["c01-r01"]["outcome"] == "done"
+    for name, attempt in (("c02-r01.failed-1", 1), ("c02-r01", 2)):
+        assert (found[name]["outcome"], found[name]["attempt"]) == ("failed", attempt)
+        assert found[name]["why"].startswith("the workload failed (exit status 7: no xfs)")
+        assert json.loads((out / f"runs/{name}/run.json").read_text())["workload"]["exit_status"] == 7
