@@ -42,7 +42,7 @@ def test_sweep_of_two_file_systems_traces_each_run_afresh(tmp_path: Path) -> Non
         made.add((each["axes"]["FS"], run.facts["filesystem"]["space"]["after_mkfs"]["inodes_used"]))
         assert (run.path / "losses.json").exists() == each["traced"] == (each["axes"]["TRACING"] == "on")
         if each["traced"]:
-            assert run.called("create", "count") > 2000
+            assert run.called("open", "count") > 2000
     assert len(made) == 2
     assert "fsck" in (out / "logs/c01-r01.log").read_text()
     # The next start would finish what a run had left.
