@@ -147,7 +147,8 @@ def test_machines_of_a_study_have_tables_of_their_own(tmp_path: Path) -> None:
     other = frame.assign(machine="m2", value=1000.0)
     every = measure_study(sweep, pd.concat([frame, other], ignore_index=True), needs())
     assert [results.machine for results in every] == ["m1", "m2"]
-    shown = text.render(make_document(every))
+    document = make_document(every)
+    shown = text.render(document)
+    assert any("never averaged" in banner for banner in document.banners)
     assert "BOX: TRANSACTIONS/S" in shown and "M2: TRANSACTIONS/S" in shown
-    words = " ".join(shown.split())
-    assert "never averaged" in words and " 100" in words and "1,000" in words and " 550" not in words
+    assert " 100" in shown and "1,000" in shown and " 550" not in shown
