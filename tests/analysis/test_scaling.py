@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -155,8 +156,10 @@ def test_times_are_no_throughput() -> None:
 def test_saturation_is_the_smallest_number_not_below_the_best() -> None:
     found = measure_scaling(line_of({1: 100, 2: 195, 4: 300, 8: 330, 16: 325, 32: 250}))
     assert found.best is not None and found.best.n == 8
-    assert found.saturation.n == 4  # 300 is less than 10 % below 330
+    assert (found.saturation.first, found.saturation.n) == (4, 4)  # 300 is less than 10 % below 330
     assert found.saturation.seen_pct is not None and 1 < found.saturation.seen_pct < 15
+    wide = measure_scaling(line_of({1: 100, 2: 195, 4: 280, 8: 330, 16: 325}, spread=0.05)).saturation
+    assert (wide.first, wide.n) == (4, 8) and wide.seen_pct is not None and wide.seen_pct > 15
     growing = measure_scaling(line_of({1: 100, 2: 195, 4: 390})).saturation
     assert growing.n is None and growing.why == "throughput still grows at 4"
     single = measure_scaling(line_of({1: 100, 2: 195, 4: 190}, reps=1)).saturation
@@ -207,8 +210,10 @@ def grown(by_n: Mapping[int, Mapping[str, float]], noise: Sequence[float] = (0.9
 def test_growing_lock_is_the_bottleneck_and_the_next_is_named() -> None:
     line = grown({n: costs(n, lock=20 * n**1.5, second=30.0 * n, spin=5 * n**1.5) for n in (1, 2, 4, 8, 16)})
     found = measure_growth(line)
-    assert found.bottleneck is not None and found.second is not None
-    assert (found.bottleneck.name, found.second.name) == ("mutex big", "rwsem second")
+    assert found.bottleneck is not None and found.next_lock is not None
+    assert (found.bottleneck.name, found.next_lock.name) == ("mutex big", "rwsem second")
+    assert found.added == pytest.approx(20 * 16**1.5 + 30 * 16 - 50)
+    assert found.bottleneck.added == pytest.approx(20 * 16**1.5 - 20)
     trend = found.bottleneck.trend
     assert trend is not None and trend.b_interval is not None
     assert trend.b == pytest.approx(1.5, abs=0.01) and trend.b_interval.low < 1.5 < trend.b_interval.high
@@ -226,7 +231,7 @@ def test_growing_lock_is_the_bottleneck_and_the_next_is_named() -> None:
 def test_disk_and_not_a_small_lock_is_the_bottleneck() -> None:
     line = grown({n: costs(n, lock=2.0 * n, rest=900.0 * n) for n in (1, 2, 4, 8, 16)})
     found = measure_growth(line)
-    assert found.bottleneck is not None and found.bottleneck.name == REST and found.second is None
+    assert found.bottleneck is not None and found.bottleneck.name == REST and found.next_lock is None
 
 
 def test_constant_costs_have_no_bottleneck() -> None:
@@ -252,17 +257,16 @@ def test_runs_without_operations_have_no_shares() -> None:
     assert [cost.name for cost in found.costs] == ["queue depth, mean"]
 
 
-class Data:
-    """Of a sweep, what the section and the picture use."""
-
-    def __init__(self, figures: pd.DataFrame) -> None:
-        self.frame = figures
+def data_of(figures: pd.DataFrame) -> Any:
+    """What the sections and the picture use of a sweep: its figures, and a machine of two CPUs."""
+    sweep = SimpleNamespace(machines={"m1": SimpleNamespace(hostname="box", cpus=2)})
+    return SimpleNamespace(frame=figures, sweep=sweep, machines=("m1",))
 
 
 def sections(figures: pd.DataFrame) -> dict[str, Section]:
-    data: Any = Data(figures)
+    data = data_of(figures)
     built = [*scaling.build_scaling(data), *scaling.build_growing(data)]
-    return {section.title or "growing": section for section in built}
+    return {section.title or f"section {i}": section for i, section in enumerate(built)}
 
 
 def two_file_systems() -> pd.DataFrame:
@@ -289,23 +293,25 @@ def test_section_shows_means_fits_and_residuals() -> None:
     assert fits.rows[1][1] == "-" and fits.rows[1][-1] == "-"
     assert "xfs: no saturation: throughput still grows at 32" in section.notes
     assert "xfs: no peak: throughput may grow without a peak: beta may be 0" in section.notes
+    assert any(note.startswith("box has 2 CPUs: ") for note in section.notes)
     assert len(residuals.rows) == 2 and all(cell.endswith("%") for cell in residuals.rows[0][1:])
 
 
 def test_section_names_the_bottleneck_and_what_curing_it_may_do() -> None:
-    section = sections(two_file_systems())["growing"]
+    section = sections(two_file_systems())["What grows with threads"]
     ext4, xfs = section.notes
     share = 20 * 32**1.5 / (20 * 32**1.5 + 30 * 32 + 1100)
     assert ext4.startswith(
-        f"ext4: the bottleneck is mutex big: {100 * share:.1f} % of an operation's time at 32 threads,"
-        " 1.7 % at 1, growing as N^1.50"
+        "ext4: the bottleneck is mutex big: 79.5 % of the time per operation that 32 threads add;"
+        f" {100 * share:.1f} % of the whole (1.7 % at 1), growing as N^1.50"
     )
-    assert "; without it the next lock is rwsem second, " in ext4
-    assert xfs.startswith("xfs: the bottleneck is rwsem second: ") and "without it" not in xfs
+    assert ext4.endswith(". Next lock: rwsem second, 20.5 % of what is added")
+    assert xfs.startswith("xfs: the bottleneck is rwsem second: 100.0 % of") and "lock: " not in xfs
     assert "from 30 to 70 %" in section.definition
     rows = {row[0]: row for row in section.tables[0].rows}
-    assert rows["mutex big"][-2].startswith("1.50 +-") and rows["mutex big"][-1] == f"{100 * share:.1f}"
-    assert rows["queue depth, mean"][-1] == ""
+    assert rows["mutex big"][-3].startswith("1.50 +-")
+    assert rows["mutex big"][-2:] == [f"{100 * share:.1f}", "79.5"]
+    assert rows["queue depth, mean"][-2:] == ["", ""]
 
 
 def test_sections_without_lines_say_what_to_give() -> None:
@@ -327,7 +333,7 @@ def test_law_that_does_not_fit_is_said_with_its_reason() -> None:
 
 
 def test_picture_has_a_panel_with_residuals_per_axis() -> None:
-    data: Any = Data(two_file_systems())
+    data = data_of(two_file_systems())
     with style.applied():
         figure = picture.draw(data, "a sweep", ["a warning"])
         assert figure is not None
@@ -339,7 +345,7 @@ def test_picture_has_a_panel_with_residuals_per_axis() -> None:
     curves = [line for line in upper.get_lines() if len(np.atleast_1d(line.get_xdata())) == 200]
     assert len(curves) == 2 and np.asarray(curves[0].get_ydata())[0] == pytest.approx(law(1), rel=0.02)
     assert len(lower.get_lines()) == 3  # two lines, and zero
-    assert picture.draw(Data(frame([])), "a sweep", []) is None  # type: ignore[arg-type]
+    assert picture.draw(data_of(frame([])), "a sweep", []) is None
 
 
 def test_lines_of_a_picture_differ_in_grey() -> None:

@@ -25,10 +25,11 @@ from analysis.sections.sweep import show
 CAPTION = "Throughput against threads, CPUs or tasks: all runs, means with 95 % intervals, the law's curve"
 NAMES = ("scaling.png", "scaling.svg")
 WIDTH_IN = 10.5
-PANEL_IN, RESIDUALS_IN, BETWEEN_IN = 3.6, 0.9, 0.75
+PANEL_IN, RESIDUALS_IN, BETWEEN_IN = 3.6, 0.9, 0.85
 HEAD_IN, FOOT_IN = 0.6, 0.6
 LEFT, RIGHT = 0.085, 0.70  # of the width; the legend is to the right
 BESIDE = 1.03  # where the runs stand beside their mean, in N
+MOST_ABOVE = 1.6  # of the highest run: longer intervals are cut
 MOST_LINES = 8  # of one panel
 MOST_PANELS = 6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -65,7 +66,7 @@ def draw(data: SweepData, title: str, banners: Sequence[str]) -> Figure | None:
             bottom = 1 - (from_in + tall_in) / height_in
             return figure.add_axes((LEFT, bottom, RIGHT - LEFT, tall_in / height_in))
 
-        upper, lower = place(top_in, PANEL_IN - 0.35), place(top_in + PANEL_IN - 0.25, RESIDUALS_IN)
+        upper, lower = place(top_in, PANEL_IN - 0.35), place(top_in + PANEL_IN - 0.12, RESIDUALS_IN)
         upper.set_title(f"{show.heading(measure, unit)}, by {axis}")
         _draw_lines(upper, lower, lines[:MOST_LINES])
         lower.set_xlabel(axis)
@@ -88,15 +89,11 @@ def _draw_lines(upper: Axes, lower: Axes, lines: Sequence[Scaling]) -> None:
             means = [100 * np.expm1(residuals[n == count].mean()) for count in np.unique(n)]
             lower.plot(np.unique(n), means, color=color, marker=marker, ms=4, lw=0.8, ls=dash)
         handles.append(Line2D([], [], color=color, marker=marker, linestyle=dash, label=_label(one)))
-    top = max(
-        end
-        for one in lines
-        for point in one.points
-        for end in (
-            point.throughput.mean,
-            point.throughput.interval.high if point.throughput.interval else 0.0,
-        )
-    )
+    highest = max(float(one.line.x.max()) for one in lines)
+    ends = [
+        point.throughput.interval.high for one in lines for point in one.points if point.throughput.interval
+    ]
+    top = min(max([highest, *ends]), MOST_ABOVE * highest)
     from_zero(upper, top, 5)
     upper.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.02), handlelength=2.6, labelspacing=0.9
@@ -127,9 +124,7 @@ def _draw_line(ax: Axes, one: Scaling, color: str, marker: str, dash: style.Dash
     n = np.array([point.n for point in one.points], dtype=np.float64)
     means = np.array([point.throughput.mean for point in one.points])
     halves = np.array([point.throughput.half_width or 0.0 for point in one.points])
-    ax.errorbar(
-        n, means, yerr=halves, fmt=marker, ms=6, color=color, lw=1.3, capsize=3, zorder=4, clip_on=False
-    )
+    ax.errorbar(n, means, yerr=halves, fmt=marker, ms=6, color=color, lw=1.3, capsize=3, zorder=4)
     if one.law.fitted:
         curve = np.geomspace(n[0], n[-1], 200)
         ax.plot(curve, one.law.at(curve), color=color, lw=1.4, ls=dash, zorder=2)

@@ -38,11 +38,11 @@ def build_scaling(data: SweepData) -> list[Section]:
     sections = []
     for axis, measure, unit in dict.fromkeys((line.axis, line.measure, line.unit) for line in lines):
         own = [line for line in lines if (line.axis, line.measure, line.unit) == (axis, measure, unit)]
-        sections.append(_scaling(axis, own))
+        sections.append(_scaling(data, axis, own))
     return sections
 
 
-def _scaling(axis: str, lines: Sequence[Line]) -> Section:
+def _scaling(data: SweepData, axis: str, lines: Sequence[Line]) -> Section:
     measure, unit = lines[0].measure, lines[0].unit
     section = Section(title=f"Scaling with {axis}", essential=True)
     if lines[0].why:
@@ -56,6 +56,7 @@ def _scaling(axis: str, lines: Sequence[Line]) -> Section:
     section.tables = [_means(shown, counts), _fits(shown)]
     if any(one.law.residuals for one in shown):
         section.tables.append(_residuals(shown, counts))
+    section.notes += _crowded(data, lines)
     for one in shown:
         if one.saturation.why:
             section.notes.append(f"{one.line.name}: no saturation: {one.saturation.why}")
@@ -65,6 +66,20 @@ def _scaling(axis: str, lines: Sequence[Line]) -> Section:
             section.notes.append(f"{one.line.name}: no peak: {one.law.why_no_peak}")
     section.definition = f"Mean +- 95 % half-width (Student t) of n runs; ^: the best. {SATURATION}. {LAW}"
     return section
+
+
+def _crowded(data: SweepData, lines: Sequence[Line]) -> list[str]:
+    """Which machines have fewer CPUs than a line has threads."""
+    notes = []
+    for name in dict.fromkeys(line.machine for line in lines if line.axis == "threads"):
+        about = data.sweep.machines.get(name)
+        most = max((int(line.n.max()) for line in lines if line.machine == name and line.n.size), default=0)
+        if about is not None and about.cpus and most > about.cpus:
+            notes.append(
+                f"{show.machine(data, name)} has {about.cpus} CPUs: of more threads, some wait for a CPU, and"
+                " the law's alpha holds that too"
+            )
+    return notes
 
 
 def _means(shown: Sequence[Scaling], counts: Sequence[int]) -> Table:
@@ -90,7 +105,8 @@ def _fits(shown: Sequence[Scaling]) -> Table:
     rows = []
     for one in shown:
         saturation, trend, law = one.saturation, one.trend, one.law
-        cells = [str(saturation.n) if saturation.n is not None else "-"]
+        first, near = saturation.first, saturation.n
+        cells = ["-" if first is None else f"{first}" if first == near else f"{first} to {near}"]
         cells.append(show.percent(saturation.seen_pct))
         if trend is None:
             cells += ["-"] * 3
@@ -144,6 +160,8 @@ def build_growing(data: SweepData) -> list[Section]:
     """A section with a table per line: each part of an operation's time by N, how it grows, and its share."""
     section = Section()
     lines = [line for line in find_lines(data.frame) if len(line.rows)]
+    if len({line.axis for line in lines}) == 1:
+        section.title = f"What grows with {lines[0].axis}"
     if not lines:
         section.absent = NO_LINES
         return [section]
@@ -169,8 +187,9 @@ def _costs(line: Line, grown: Grown) -> Table:
             half = " (two points)" if trend.half_width is None else f" +-{units.figures(trend.half_width, 2)}"
             exponent = f"{trend.b:.2f}{half}"
         share = units.percent(cost.shares.get(counts[-1])) if cost.shares else ""
-        rows.append([cost.name, *cells, exponent, share])
-    heads = [f"<{line.name}", *(f"{n}\n{line.axis}" for n in counts), "exponent", "&share %"]
+        added = units.percent(cost.added / grown.added) if cost.shares and grown.added > 0 else ""
+        rows.append([cost.name + (" *" if cost.lossy else ""), *cells, exponent, share, added])
+    heads = [f"<{line.name}", *(f"{n}\n{line.axis}" for n in counts), "exponent", "&share %", "&added %"]
     return Table(heads, rows, NAME_WIDTH + 8)
 
 
@@ -181,8 +200,9 @@ def _bottleneck(line: Line, grown: Grown) -> str:
         return f"no bottleneck: {grown.why}"
     last, first = max(cost.shares), min(cost.shares)
     text = (
-        f"the bottleneck is {cost.name}: {units.percent(cost.shares[last])} % of an operation's time at"
-        f" {last} {line.axis}, {units.percent(cost.shares[first])} % at {first}{_exponent(cost)}"
+        f"the bottleneck is {cost.name}: {units.percent(cost.added / grown.added)} % of the time per"
+        f" operation that {last} {line.axis} add; {units.percent(cost.shares[last])} % of the whole"
+        f" ({units.percent(cost.shares[first])} % at {first}){_exponent(cost)}"
     )
     if cost.name == REST:
         beside = {one.name: one for one in grown.costs}
@@ -191,9 +211,10 @@ def _bottleneck(line: Line, grown: Grown) -> str:
             text += f"; the disk was active {units.percent(active.means[last].value)} % of the time"
         if depth is not None and last in depth.means:
             text += f", with {units.figures(depth.means[last].value)} requests at it on average"
-    if grown.second is not None:
+    if grown.next_lock is not None:
         text += (
-            f"; without it the next lock is {grown.second.name}, {units.percent(grown.second.shares[last])} %"
+            f". {'Next' if cost.is_lock else 'First'} lock: {grown.next_lock.name},"
+            f" {units.percent(grown.next_lock.added / grown.added)} % of what is added"
         )
     return text
 
@@ -206,5 +227,5 @@ def _exponent(cost: Cost) -> str:
 
 SECTIONS = (
     SweepSpec("scaling", "Scaling", 300, build_scaling),
-    SweepSpec("growing", "What grows with threads", 310, build_growing),
+    SweepSpec("growing", "What grows with N", 310, build_growing),
 )
