@@ -29,18 +29,23 @@ override CLEAN := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
 override PYTHON := $(CLEAN) .venv/bin/python
 override PLAIN_PYTHON := $(CLEAN) collectors/front/python.sh
 override RECORD := $(CLEAN) collectors/front/record.sh
-# Packages to install: for runs, or for tests too.
+# Packages to install: for runs, for runs on several machines, or for tests too.
 override TEST_JOBS := setup check test test-all lint bench kernels
-override SETUP := $(if $(filter $(TEST_JOBS),$(MAKECMDGOALS)),test,run) $(firstword $(MAKECMDGOALS))
+override ON_CLUSTER := $(filter worker,$(MAKECMDGOALS)) $(filter ON,$(GIVEN))
+override SETUP := $(if $(filter $(TEST_JOBS),$(MAKECMDGOALS)),test,$(if $(strip $(ON_CLUSTER)),cluster,run)) \
+	$(firstword $(MAKECMDGOALS))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: trace watch sweep study report movie compare import plan doctor list help check test test-all lint bench clean setup build kernels
+.PHONY: trace watch sweep study worker report movie compare import plan doctor list help check test test-all lint bench clean setup build kernels
 
 # --- the jobs: collectors/front/help.py describes them -------------------------------------------------
 trace watch sweep study: build
 	$(Q)$(RECORD) $@
+
+worker: build
+	$(Q)$(PYTHON) -B -m collectors.cluster.worker
 
 report: | setup
 	$(Q)$(PYTHON) -m analysis report $${SEEKMETER_LOCKS:+--locks="$$SEEKMETER_LOCKS"} \

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from workloads.cli.disk_options import parse_disk, parse_erase
+from workloads.cli.options import ALLOWING
 from workloads.cli.with_options import our_scripts
 from workloads.system.errors import OptionError
 
@@ -21,8 +22,6 @@ FREE = (
 DEVICES = ("DISK", "JOURNAL", "ERASE")
 # Taken only with the value that the worker's command line has; several values are separated by bars.
 SAME = ("DIR", "DEV", "CMD", "WITH", "ARGS", "MKFS", "MOUNT", "KERNEL", "ADDRESSES")
-# Variables of make worker that allow something.
-ALLOWING = tuple(dict.fromkeys((*DEVICES, *SAME)))
 # What an ssh login does not imply either: it means something on the one machine only.
 HERE_ONLY = ("DIR", "DEV", "CMD", "ADDRESSES")
 _WHOLE = ("CMD", "DIR")  # never a list

@@ -16,21 +16,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from collectors.cluster import allowed, certificates, orders, packing
+from collectors.cluster import orders, packing
 from collectors.cluster.session import Session
 from collectors.cluster.worker import RUN
 from collectors.sweep.directory import DONE, FAILED, Outcome, SweepDirectory
-from workloads.cli.on_option import On
 from workloads.cli.options import ROOM_BYTES
-from workloads.sweep.sweep_plan import SweepPlan, Task
-from workloads.system.errors import MachineError, OptionError, RunError
+from workloads.sweep.sweep_plan import Task
+from workloads.system.errors import MachineError, RunError
 from workloads.system.units import parse_size
 from workloads.system.visible import visible
 
 LOST_SECONDS = 120.0  # that a dead worker has to come back
 _LOSSES_MOST = 3  # of one run
 _POLL_SECONDS = 0.25
-_ANSWER_SECONDS = 60.0
+ANSWER_SECONDS = 60.0
 _SPARE_BYTES = 1 << 30
 
 
@@ -38,7 +37,7 @@ class WorkerLost(RunError):
     """A worker that died and did not come back."""
 
 
-class _Ended(Exception):
+class Ended(Exception):
     """The sweep ends: no further answer is waited for."""
 
 
@@ -95,6 +94,12 @@ class Machine:
             f"{self.id} ({self.worker}) is lost, with {task.id}: the same command goes on once it is back"
         )
 
+    def close(self) -> None:
+        """Have the worker remove what is left of this sweep."""
+        address = self._address()
+        if address is not None:
+            self.ask(address, orders.close, self.sweep, seconds=ANSWER_SECONDS)
+
     def _address(self) -> str | None:
         """Return the worker's address; if it died, wait for it to come back. None: it did not."""
         deadline = time.monotonic() + self.lost_seconds
@@ -111,7 +116,7 @@ class Machine:
 
     def _pause(self) -> None:
         if self.ended.wait(_POLL_SECONDS):
-            raise _Ended
+            raise Ended
 
     def ask(
         self,
@@ -132,20 +137,23 @@ class Machine:
             retries=0,
             pure=False,
         )
+        answered = threading.Event()
+        future.add_done_callback(lambda done: answered.set())
         deadline = time.monotonic() + seconds if seconds is not None else None
         try:
-            while not future.done():
+            while not answered.wait(_POLL_SECONDS):
                 found = self.session.workers().get(self.worker)
                 if found is None or found.address != address:
                     return None
                 if deadline is not None and time.monotonic() > deadline:
                     return None
                 tick()
-                self._pause()
+                if self.ended.is_set():
+                    raise Ended
             if future.status != "finished":
                 return None
-            return future.result(timeout=_ANSWER_SECONDS)
-        except (_Ended, MachineError):
+            return future.result(timeout=ANSWER_SECONDS)
+        except (Ended, MachineError):
             raise
         except Exception:  # Dask's many: the answer is lost, or is no plain data
             return None
@@ -173,7 +181,7 @@ class Machine:
         incoming.mkdir(mode=0o700)
 
         def piece(offset: int) -> bytes:
-            content = self.ask(address, orders.piece, self.sweep, task.id, offset, seconds=_ANSWER_SECONDS)
+            content = self.ask(address, orders.piece, self.sweep, task.id, offset, seconds=ANSWER_SECONDS)
             if content is None:
                 raise ConnectionError
             if not isinstance(content, bytes):
@@ -187,7 +195,7 @@ class Machine:
             directory.write_outcome(outcome)
         finally:
             shutil.rmtree(incoming, ignore_errors=True)
-        self.ask(address, orders.forget, self.sweep, task.id, seconds=_ANSWER_SECONDS)
+        self.ask(address, orders.forget, self.sweep, task.id, seconds=ANSWER_SECONDS)
         return outcome
 
     @staticmethod
@@ -242,76 +250,6 @@ class Machine:
         return Outcome(
             **own, order=0, outcome=FAILED, why=why, exit_code=3, started_realtime=realtime, seconds=0.0
         )
-
-
-def machines(
-    session: Session,
-    sweep: str,
-    known: Mapping[str, Any],
-    ended: threading.Event,
-    lost_seconds: float = LOST_SECONDS,
-) -> dict[str, Machine]:
-    """Return the machines that are there, numbered; known: those of an earlier start keep their numbers.
-
-    Raises MachineError for a worker of another version, or one that does not answer.
-    """
-    there = session.wait()
-    numbers = {str(facts.get("worker")): name for name, facts in known.items() if isinstance(facts, dict)}
-    order = [name for name in session.places if name in there] or sorted(there)
-    found = {}
-    for name in order:
-        number = numbers.setdefault(name, _free_number(numbers.values()))
-        machine = Machine(number, name, sweep, session, {}, ended, lost_seconds)
-        facts = machine.ask(there[name].address, orders.describe, seconds=_ANSWER_SECONDS)
-        if not isinstance(facts, dict) or facts.get("protocol") != orders.PROTOCOL:
-            raise MachineError(
-                f"{name}: its worker does not answer as this Seekmeter's do: bring both trees to one version"
-            )
-        machine.facts = facts
-        found[number] = machine
-    return dict(sorted(found.items()))
-
-
-def _free_number(taken: Any) -> str:
-    number = 1
-    while f"m{number}" in taken:
-        number += 1
-    return f"m{number}"
-
-
-def check(machine: Machine, plan: SweepPlan) -> None:
-    """Raise an error if a run of the plan is not allowed on a machine, or cannot be traced there."""
-    granted = {name: tuple(values) for name, values in machine.facts.get("allowed", {}).items()}
-    for configuration in plan.configurations:
-        try:
-            allowed.check(configuration.words, granted)
-        except OptionError as error:
-            raise OptionError(f"{machine.worker}: {error.message}") from None
-    why = str(machine.facts.get("root", ""))
-    if why and not all(configuration.virtual for configuration in plan.configurations):
-        raise MachineError(
-            f"{machine.worker}: {visible(why)[:200]}: start `make worker` in a terminal there, or as root"
-        )
-
-
-def facts_of(machine: Machine) -> dict[str, Any]:
-    """Return a machine's entry of sweep.json."""
-    told = machine.facts
-    texts = {name: visible(str(told.get(name, "")))[:200] for name in ("hostname", "kernel", "cpu_model")}
-    numbers = {name: int(told.get(name) or 0) for name in ("cpus", "memory_bytes")}
-    return {
-        **texts,
-        **numbers,
-        "worker": machine.worker,
-        "boot_id": visible(str(told.get("boot_id", "")))[:64],
-    }
-
-
-def session_of(directory: SweepDirectory, on: On, tls: str | None) -> Session:
-    """Return the session of a sweep, not yet entered."""
-    runs = [configuration.words for configuration in directory.plan.configurations]
-    granted = allowed.of_runs(runs, with_devices=on.local > 0)
-    return Session(on, certificates.read(tls) if tls else None, granted, directory.path / "logs")
 
 
 def _most_bytes(task: Task) -> int:

@@ -8,11 +8,9 @@ user can remedy is returned as {"refused": MESSAGE}, never raised: exceptions wo
 import functools
 import json
 import os
-import platform
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -21,9 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collectors.cluster import allowed
+from collectors.cluster import allowed as words_allowed
+from collectors.cluster.allowed import Allowed
 from collectors.cluster.packing import PIECE_BYTES, Archive
 from collectors.host.console import tell
+from collectors.sweep.directory import machine_facts
+from workloads.cleanup.janitor import boot_id
 from workloads.system.errors import OptionError, UserError
 from workloads.system.visible import visible
 
@@ -42,7 +43,7 @@ class Post:
     """The place of one worker: where its runs are, what they may do, and the run that is under way."""
 
     base: Path  # directory of the sweeps of others
-    allowed: allowed.Allowed = field(default_factory=dict)
+    allowed: Allowed = field(default_factory=dict)
     command: tuple[str, ...] = RUN_HERE
     say: Callable[[str], None] = lambda text: tell(f"seekmeter: {text}")
     running: subprocess.Popen[bytes] | None = None
@@ -76,12 +77,8 @@ def describe() -> dict[str, Any]:
         "protocol": PROTOCOL,
         "allowed": {name: list(values) for name, values in post.allowed.items()},
         "root": why_not_root(),
-        "hostname": socket.gethostname(),
-        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-        "kernel": platform.release(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "cpu_model": _cpu_model(),
+        "boot_id": boot_id(),
+        **machine_facts(),
     }
 
 
@@ -94,7 +91,7 @@ def run(sweep: str, task: Mapping[str, Any]) -> dict[str, Any]:
     try:
         folder = _folder(post, sweep, str(task["id"]))
         words = _words(task)
-        allowed.check(words, post.allowed)
+        words_allowed.check(words, post.allowed)
         post.say(f"run {task['id']} of {sweep}: {visible(' '.join(f'{n}={t}' for n, t in words.items()))}")
         outcome = _carry_out(post, folder, task)
         _archive.cache_clear()
@@ -220,11 +217,3 @@ def why_not_root() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return "sudo is not there, or does not answer"
     return "" if done.returncode == 0 else "sudo asks for a password, which nobody could type"
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("model name", "Model", "cpu"):
-            return value.strip()
-    return platform.machine()

@@ -34,12 +34,12 @@ def main(folder: Path) -> int:
 
 def _run(task: dict[str, Any], folder: Path) -> None:
     for other in folder.parent.glob("*/started.json"):
-        wait_for_orphan(_directory(other.parent))
+        wait_for_orphan(directory_of(other.parent))
     words = {str(name): str(text) for name, text in task["words"].items()}
-    run_task(Task(**{**task["task"], "words": words}), _directory(folder), str(task["machine"]))
+    run_task(Task(**{**task["task"], "words": words}), directory_of(folder), str(task["machine"]))
 
 
-def _directory(folder: Path) -> SweepDirectory:
+def directory_of(folder: Path) -> SweepDirectory:
     """Return a directory of runs. The plan of the sweep stays where the sweep is."""
     for name in ("runs", "logs"):
         (folder / name).mkdir(mode=0o700, exist_ok=True)
@@ -66,7 +66,7 @@ def with_turn(folder: Path, run: Callable[[dict[str, Any], Path], None]) -> int:
 
 
 def _end_with_worker() -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(0, 4096):  # not sys.stdin, whose lock Python's own exit waits for
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 

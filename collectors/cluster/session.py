@@ -6,15 +6,20 @@ processes that we start: here, or through ssh, whose tunnels make both sides' po
 is open to a network. Each worker ends with its standard input: also if this process is killed.
 """
 
+import asyncio
+import logging
 import os
+import queue
 import secrets
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,14 +115,21 @@ class Found:
 class Session:
     """The scheduler and the workers. A context manager: leaving it ends what it started."""
 
-    def __init__(self, on: On, member: Member | None, granted: Allowed, logs: Path) -> None:
-        """member: papers of TLS=, for an address. granted: what workers that we start allow."""
+    def __init__(
+        self, on: On, member: Member | None, granted: Allowed, logs: Path, command: Sequence[str] = WORKER
+    ) -> None:
+        """member: papers of TLS=, for an address. granted: what workers that we start allow.
+
+        command: the worker that local:N starts.
+        """
+        self._command = command
         self._on, self._member, self._granted, self._logs = on, member, granted, logs
         self._stack = ExitStack()
         self.places: dict[str, Place] = {}
         self.client: Any = None
 
     def __enter__(self) -> "Session":
+        logging.disable(logging.CRITICAL)  # Dask's own lines
         plain_data.restrict()
         with ExitStack() as stack:
             if self._on.address is not None:
@@ -133,13 +145,12 @@ class Session:
     def _start(self, stack: ExitStack) -> None:
         """Start the scheduler here, and the workers."""
         authority = Authority()
-        cluster = stack.enter_context(_scheduler(authority.member("scheduler")))
-        address = str(cluster.scheduler_address)
+        address = stack.enter_context(_scheduler(authority.member("scheduler"), self._logs / ".dask"))
         self.client = stack.enter_context(_client(address, authority.member("sweep")))
         stack.callback(self._end_places)
         for number in range(1, self._on.local + 1):
             setup = worker.Setup(address, f"local-{number}", authority.member("worker"), self._granted)
-            self._add(setup.name, _here(setup))
+            self._add(setup.name, _here(self._command, setup))
         for host in self._on.hosts:
             setup = worker.Setup(address, host.name, authority.member("worker"), self._granted)
             self._add(host.name, _by_ssh(host, setup))
@@ -158,9 +169,11 @@ class Session:
 
     def workers(self) -> dict[str, Found]:
         """Return the workers that are there now, by name. Raises MachineError if the scheduler is lost."""
-        if self.client.status != "running":
-            raise MachineError("the scheduler is lost: the same command goes on once it is back")
-        info = self.client.scheduler_info(n_workers=-1)["workers"]
+        try:
+            # Not client.scheduler_info(): a timer of Dask's empties its list of workers at times.
+            info = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"]
+        except (OSError, TimeoutError, RuntimeError, KeyError, AttributeError):
+            raise MachineError("the scheduler is lost: the same command goes on once it is back") from None
         return {
             str(facts["name"]): Found(str(facts["name"]), str(address)) for address, facts in info.items()
         }
@@ -188,8 +201,8 @@ class Session:
             time.sleep(0.1)
 
 
-def _here(setup: worker.Setup) -> Callable[[], tuple[Sequence[str], str]]:
-    return lambda: (WORKER, setup.to_json())
+def _here(line: Sequence[str], setup: worker.Setup) -> Callable[[], tuple[Sequence[str], str]]:
+    return lambda: (line, setup.to_json())
 
 
 def _by_ssh(host: Host, setup: worker.Setup) -> Callable[[], tuple[Sequence[str], str]]:
@@ -229,10 +242,29 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _scheduler(member: Member) -> Any:
-    """Return the scheduler in this process, on loopback, not yet entered."""
+@contextmanager
+def _scheduler(member: Member, scratch: Path) -> Iterator[str]:
+    """Run the scheduler in a thread of this process, on loopback. Yields its address."""
+    began: queue.Queue[tuple[str, Callable[[], object]] | BaseException] = queue.Queue()
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(member, scratch, began)), daemon=True)
+    thread.start()
+    first = began.get()
+    if isinstance(first, BaseException):
+        raise MachineError(f"the scheduler cannot begin here: {str(first).splitlines()[0][:200]}")
+    address, end = first
+    try:
+        yield address
+    finally:
+        end()
+        thread.join(_ADDRESS_SECONDS)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+async def _serve(
+    member: Member, scratch: Path, began: queue.Queue[tuple[str, Callable[[], object]] | BaseException]
+) -> None:
+    import dask
     from distributed import Scheduler
-    from distributed.deploy.spec import SpecCluster
 
     class Plain(Scheduler):
         """Dask's scheduler without its HTTP server."""
@@ -240,18 +272,26 @@ def _scheduler(member: Member) -> Any:
         def start_http_server(self, *arguments: Any, **named: Any) -> None:
             return
 
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(*arguments, **named)
-            self.blocked_handlers = plain_data.AllBut(plain_data.SCHEDULER_ANSWERS)
-
-    security = tls.security(member)
-    options = {
-        **{"host": "127.0.0.1", "port": 0, "protocol": "tls://", "security": security},
-        **{"allowed_failures": 0, "dashboard": False},
-    }
-    return SpecCluster(  # type: ignore[no-untyped-call]
-        workers={}, scheduler={"cls": Plain, "options": options}, security=security, silence_logs=False
-    )
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    try:
+        dask.config.set({"temporary-directory": str(scratch)})
+        scheduler = Plain(
+            host="127.0.0.1",
+            port=0,
+            protocol="tls://",
+            security=tls.security(member),
+            allowed_failures=0,
+            dashboard=False,
+        )
+        scheduler.blocked_handlers = plain_data.AllBut(plain_data.SCHEDULER_ANSWERS)
+        await scheduler
+    except BaseException as error:
+        began.put(error)
+        return
+    began.put((str(scheduler.address), lambda: loop.call_soon_threadsafe(ended.set)))
+    await ended.wait()
+    await scheduler.close(reason="end")
 
 
 def _client(address: str, member: Member | None) -> Any:

@@ -21,7 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from collectors.cluster import allowed, certificates, orders, plain_data, tls
+from collectors.cluster import allowed as words_allowed
+from collectors.cluster import certificates, orders, plain_data, tls
+from collectors.cluster.allowed import Allowed
 from collectors.collector import choices
 from collectors.host.console import tell
 from collectors.privilege.sudo import TREE, become_user, check_root
@@ -44,7 +46,7 @@ class Setup:
     address: str  # of the scheduler
     name: str
     member: certificates.Member | None = None  # None: tcp:// on this machine's loopback
-    allowed: allowed.Allowed = field(default_factory=dict)
+    allowed: Allowed = field(default_factory=dict)
     port: int = 0
     contact: str | None = (
         None  # by which the scheduler reaches this worker, where that is not its own address
@@ -90,7 +92,7 @@ def _of_options() -> Setup:
     options = parse(os.environ, "worker", choices())
     assert options.on is not None and options.on.address is not None  # parse() has checked
     member = certificates.read(options.tls) if options.tls is not None else None
-    return Setup(options.on.address, socket.gethostname(), member, allowed.as_typed(options.given))
+    return Setup(options.on.address, socket.gethostname(), member, words_allowed.as_typed(options.given))
 
 
 def serve(setup: Setup, post: orders.Post, by_pipe: bool) -> int:
@@ -157,7 +159,7 @@ async def _serve(setup: Setup, post: orders.Post, by_pipe: bool) -> int:
 
 
 def _wait_for_end(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(0, 4096):  # not sys.stdin, whose lock Python's own exit waits for
         pass
     loop.call_soon_threadsafe(ended.set)
 
@@ -172,7 +174,7 @@ def _why(setup: Setup, error: BaseException) -> str:
     )
 
 
-def _allows(granted: allowed.Allowed) -> str:
+def _allows(granted: Allowed) -> str:
     if not granted:
         return "no device, directory or command is allowed"
     return "allowed: " + " ".join(f"{name}={' | '.join(values)}" for name, values in granted.items())

@@ -15,6 +15,7 @@ from collectors.host.console import tell
 from collectors.privilege import reach
 from collectors.privilege.sudo import check_root
 from collectors.sweep.command import SWEEPS, requested
+from workloads.cli.on_option import on_of
 from workloads.cli.options import Options
 from workloads.cli.parse import parse
 from workloads.plan import planner
@@ -27,7 +28,10 @@ def main(job: str) -> int:
     try:
         request = requested(os.environ, job) if job in SWEEPS else None
         if request is not None:
-            _check_sweep(job, options_of(request, "trace", choices()))
+            options_of_runs = options_of(request, "trace", choices())
+            on = on_of(request.words)
+            if on is None or on.local:
+                _check_sweep(job, options_of_runs)
             return 0
         options = parse(os.environ, job, choices())
         if options.vm:

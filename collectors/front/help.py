@@ -16,6 +16,7 @@ JOBS = {
     "watch": "record the block device DEV for SECS seconds, writing nothing to it; then report",
     "sweep": "run every combination of lists of values several times, in shuffled blocks; then report",
     "study": "repeat a published comparison, NAME= (make list) at SCALE=; report beside its figures",
+    "worker": "offer this machine to sweeps of others: ON=tls://HOST:PORT TLS=DIRECTORY, and what is allowed",
     "report": "write the reports of a finished run again: RUN=runs/… (default runs/latest)",
     "movie": "write RUN/movie.html: the disk as a grid, requests lighting up (default runs/latest)",
     "compare": 'write one report of several finished runs, or sweeps, with verdicts: RUNS="runs/… runs/…"',

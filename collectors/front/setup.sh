@@ -3,6 +3,7 @@
 # Installs what the jobs need and this machine lacks: Debian packages and the Python packages in .venv.
 #
 #   setup.sh run JOB   for `make trace`: compiler, BPF tools, .venv, and what FS=, WL=, COLLECT=, WITH= and VM= need
+#   setup.sh cluster JOB  the same, and what ON= and `make worker` need: Dask, openssl, ssh
 #   setup.sh test JOB  the same, what the tests and the lint need, and what every value of those options could need
 #   setup.sh python    print the path of a Python for the jobs that need no setup (plan, list, doctor, help)
 #
@@ -36,6 +37,10 @@ qemu-system-x86 qemu-system-{machine}
 busybox-static {static}/busybox
 kmod           depmod
 file           file
+'
+for_cluster='
+openssl        openssl
+openssh-client ssh
 '
 for_test='
 blktrace       blkparse
@@ -204,7 +209,8 @@ setup() {
 		python=$(find_python) || cannot "no Python 3.11 or newer was found: install one (Debian 12 has it)"
 	fi
 	where=$(check_options "$python" "$2") || exit $?
-	[ "$1" = run ] || list+=$for_test$for_vm
+	[ "$1" = run ] || list+=$for_cluster
+	[ "$1" != test ] || list+=$for_test$for_vm
 	[ "$where" != vm ] || list+=$for_vm
 	# shellcheck disable=SC2207 # one word a package
 	missing+=($(missing_of "$list"))
@@ -228,7 +234,7 @@ setup() {
 }
 
 case ${1:-} in
-run | test)
+run | cluster | test)
 	# One setup at a time in this tree: a second one waits, and then has nothing to do.
 	if have flock; then
 		exec 9<requirements.txt
@@ -243,5 +249,5 @@ python)
 		find_python || cannot "python3 (3.11 or newer) is missing: \`make setup\` installs it, or \`apt-get install python3\` as root"
 	fi
 	;;
-*) cannot "setup.sh knows run, test and python, not '${1:-}'" ;;
+*) cannot "setup.sh knows run, cluster, test and python, not '${1:-}'" ;;
 esac

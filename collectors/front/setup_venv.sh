@@ -3,9 +3,10 @@
 # Installs the pinned Python packages, with hashes, into .venv.
 #
 #   setup_venv.sh PYTHON run   those of requirements.txt
+#   setup_venv.sh PYTHON cluster  those of requirements-cluster.txt: the same, and Dask for runs on several machines
 #   setup_venv.sh PYTHON test  those of requirements-test.txt: the same, and what tests, lint and bench need
 #
-# A .venv for tests also serves runs, and one for runs is extended for tests. A stamp names the Python and the lists
+# A .venv for tests also serves runs and clusters, one for clusters also runs; a smaller one is extended. A stamp names the Python and the lists
 # that .venv was made from: while it matches, pip is not called.
 # Exit status: 0, or 3 with a message (the packages cannot be installed).
 set -euo pipefail
@@ -22,13 +23,17 @@ cannot() {
 	exit 3
 }
 
-list=requirements.txt
-[ "$what" = run ] || list=requirements-test.txt
+case $what in
+run) list=requirements.txt ;;
+*) list=requirements-$what.txt ;;
+esac
 run=$(stamp requirements.txt)
+cluster=$(stamp requirements.txt requirements-cluster.txt)
 test=$(stamp requirements.txt requirements-test.txt)
 if [ -x .venv/bin/python ]; then
 	[ "$(cat .venv/seekmeter-test 2>/dev/null)" != "$test" ] || exit 0
-	[ "$what" = test ] || [ "$(cat .venv/seekmeter-run 2>/dev/null)" != "$run" ] || exit 0
+	[ "$what" = test ] || [ "$(cat .venv/seekmeter-cluster 2>/dev/null)" != "$cluster" ] || exit 0
+	[ "$what" != run ] || [ "$(cat .venv/seekmeter-run 2>/dev/null)" != "$run" ] || exit 0
 fi
 
 # The installed size was measured when the list was made, and is in its first lines.
@@ -49,4 +54,7 @@ stale=$(.venv/bin/python -m pip freeze | sed 's/[= ].*//; s/[_.]/-/g; s/.*/\L&/'
 # longer. The packages' own tests, a quarter of the files, are never run here.
 .venv/bin/python -m compileall -q -j 0 -x '/tests/' .venv/lib >/dev/null || true
 echo "$run" >.venv/seekmeter-run
-[ "$what" = run ] || echo "$test" >.venv/seekmeter-test
+case $what in
+cluster) echo "$cluster" >.venv/seekmeter-cluster ;;
+test) echo "$test" >.venv/seekmeter-test ;;
+esac

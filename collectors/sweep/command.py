@@ -13,10 +13,11 @@ from pathlib import Path
 from collectors.collector import choices
 from collectors.host.console import tell
 from collectors.privilege import ownership, reach
-from collectors.privilege.sudo import Owner, owner
+from collectors.privilege.sudo import Owner, become_user, owner
 from collectors.sweep.directory import SweepDirectory, find, machine_facts
 from collectors.sweep.drive import drive
 from collectors.sweep.run_task import TRACE
+from workloads.cli.on_option import on_of
 from workloads.cli.parse import given_words
 from workloads.machines import kernels
 from workloads.machines.kernels import Kernel
@@ -36,6 +37,7 @@ SWEEPS = ("sweep", "study")  # jobs that carry out a sweep
 def requested(env: Mapping[str, str], job: str) -> Request | None:
     """Return what the words of sweep, study or plan ask for; None: the plan is one of a trace."""
     given = given_words(env, job)
+    on_of(given)  # checks it
     if job == "study":
         return study_request(given)
     if "STUDY" in given:
@@ -58,12 +60,20 @@ def run_sweep(request: Request, trace: Sequence[str] = TRACE) -> None:
 
     trace: the command that stands for make trace.
     """
+    on = on_of(request.words)
+    if on is not None:
+        become_user()  # runs are elsewhere; workers here ask for root themselves
     user = owner()
     sweep = _unfinished(request, user)
     if sweep is None:
         sweep = _begin(request, user)
     try:
-        drive(sweep, trace)
+        if on is not None:
+            from collectors.cluster.machines import drive_on  # Dask is imported with ON= only
+
+            drive_on(sweep, on, request.words.get("TLS"))
+        else:
+            drive(sweep, trace)
     except KeyboardInterrupt:
         raise RunError(
             f"interrupted; everything is put back, and the same command goes on: {sweep.plan.command}"
@@ -114,7 +124,7 @@ def _unfinished(request: Request, user: Owner) -> SweepDirectory | None:
     if sweep is None:
         return None
     here, there = machine_facts(), sweep.machines.get(FIRST_MACHINE)
-    if there != here:
+    if there != here and "ON" not in request.words:
         text = f"{sweep.path} was begun on another machine, kernel or number of CPUs, whose figures never mix"
         if request.out is not None:
             raise OptionError(f"{text}: give a new directory by OUT=")

@@ -9,6 +9,7 @@ import fcntl
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -81,6 +82,8 @@ class SweepDirectory:
         self.owner = owner
         self._facts = facts
         self._lock: int | None = None
+        self._writing = threading.RLock()  # with ON= each machine has a thread
+        self._seconds: dict[str, float] = {}
 
     @classmethod
     def make(cls, plan: SweepPlan, out: str | None, owner: Owner, group: int | None) -> "SweepDirectory":
@@ -141,6 +144,11 @@ class SweepDirectory:
         machines = self._facts.get("machines")
         return machines if isinstance(machines, dict) else {}
 
+    @property
+    def created(self) -> str:
+        """When the sweep began."""
+        return str(self._facts.get("created_realtime"))
+
     def hold(self) -> None:
         """Take the directory's lock until the process ends. Raises RunError if another process has it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -162,10 +170,17 @@ class SweepDirectory:
 
     def write_plan(self, state: str | None = None, **facts: Any) -> None:
         """Write sweep.json, with this state and these facts from now on. Raises MachineError."""
-        self._facts |= facts
-        if state is not None:
-            self._facts["state"] = state
-        self._replace(self.path, _PLAN, document.to_json(self.plan) | self._facts)
+        with self._writing:
+            self._facts |= facts
+            if state is not None:
+                self._facts["state"] = state
+            self._replace(self.path, _PLAN, document.to_json(self.plan) | self._facts)
+
+    def note_seconds(self, machine: str, seconds: float) -> None:
+        """Write the time that a machine's runs took so far; sweep.json has the sum. Raises MachineError."""
+        with self._writing:
+            self._seconds[machine] = seconds
+            self.write_plan(seconds_so_far=round(sum(self._seconds.values()), 3))
 
     def run_path(self, task: str) -> Path:
         """Return the run directory of a task."""

@@ -8,7 +8,7 @@ that the same loop goes on where a killed one stopped.
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from collectors.host.console import show, tell
 from collectors.privilege.sudo import TREE
@@ -26,34 +26,45 @@ _NAMES_SHOWN = 8
 _LINE_LETTERS = 110
 
 
+# Runs a task once, as run_task() does: here, or on another machine.
+Runner = Callable[[Task, SweepDirectory, Callable[[float], None]], Outcome]
+GoalMet = Callable[[SweepDirectory], bool]
+
+
 def drive(
     directory: SweepDirectory,
     trace: Sequence[str] = TRACE,
-    goal_met: Callable[[SweepDirectory], bool] | None = None,
+    goal_met: GoalMet | None = None,
     machine: str = FIRST_MACHINE,
 ) -> None:
-    """Carry out every run of the sweep that is not over yet.
+    """Carry out every run of the sweep that is not over yet, on this machine.
 
     trace: the command that stands for make trace. goal_met: asked after a block whether all goals are met
     (default: analysis). Raises RunError if runs failed twice; KeyboardInterrupt after the run in progress has
     ended in order.
     """
-    session = _Session(directory, trace, machine)
+    runs = MachineRuns(
+        directory, lambda task, there, tick: run_task(task, there, machine, trace, tick), machine
+    )
+    with state_kept(directory):
+        runs.carry_out(goal_met or ask_analysis)
+    runs.conclude()
+
+
+@contextmanager
+def state_kept(directory: SweepDirectory) -> Iterator[None]:
+    """Have sweep.json say that the sweep is running, and after the block how it ended."""
     directory.write_plan(RUNNING)
     try:
-        session.anchor("first")
-        for block in _blocks(directory, goal_met or ask_analysis):
-            session.block(block)
-        session.anchor("last")
+        yield
     except BaseException:
         with suppress(MachineError):  # a full disk: sweep.json keeps its last state
             directory.write_plan(INTERRUPTED)
         raise
     directory.write_plan(COMPLETE)
-    session.conclude()
 
 
-def _blocks(directory: SweepDirectory, goal_met: Callable[[SweepDirectory], bool]) -> Iterator[int]:
+def _blocks(directory: SweepDirectory, goal_met: GoalMet) -> Iterator[int]:
     """Yield the numbers of the blocks to run: REPS, or with GOAL from REPS to MOST until the goal is met."""
     plan = directory.plan
     yield from range(1, plan.reps + 1)
@@ -79,14 +90,17 @@ def ask_analysis(directory: SweepDirectory) -> bool:
     return done.returncode == 0
 
 
-class _Session:
-    """The runs of one start of the driver."""
+class MachineRuns:
+    """The runs of one machine in one start of the driver."""
 
-    def __init__(self, directory: SweepDirectory, trace: Sequence[str], machine: str) -> None:
+    def __init__(
+        self, directory: SweepDirectory, run: Runner, machine: str, shows_progress: bool = True
+    ) -> None:
+        """shows_progress: on a terminal, keep a line of the run in progress; of one machine only."""
         self._directory = directory
-        self._trace = trace
+        self._run_once = run
         self._machine = machine
-        self._tty = sys.stderr.isatty()
+        self._tty = shows_progress and sys.stderr.isatty()
         plan = directory.plan
         self._most = plan.reps if plan.goal_pct is None else plan.most_reps or plan.reps
         self._tasks = [task for block in range(1, self._most + 1) for task in plan.block(block, machine)]
@@ -96,6 +110,13 @@ class _Session:
             outcome = directory.outcome(task.id)
             if outcome is not None:
                 self._note(task, outcome)
+
+    def carry_out(self, goal_met: GoalMet) -> None:
+        """Carry out what is not over yet: the anchor, the blocks, the anchor again."""
+        self.anchor("first")
+        for block in _blocks(self._directory, goal_met):
+            self.block(block)
+        self.anchor("last")
 
     def anchor(self, which: str) -> None:
         """Run an anchor, once more if it fails; a second failure does not end the sweep."""
@@ -137,12 +158,9 @@ class _Session:
         if known is not None and known.is_final:
             return known
         self._show(task, 0.0)
-        outcome = run_task(
-            task, self._directory, self._machine, self._trace, lambda seconds: self._show(task, seconds)
-        )
+        outcome = self._run_once(task, self._directory, lambda seconds: self._show(task, seconds))
         self._note(task, outcome)
-        seconds = sum(each.seconds for each in self._outcomes.values())
-        self._directory.write_plan(seconds_so_far=round(seconds, 3))
+        self._directory.note_seconds(self._machine, sum(each.seconds for each in self._outcomes.values()))
         text = duration(outcome.seconds)
         if outcome.outcome != DONE:
             text = f"FAILED after {text}: {outcome.why}"

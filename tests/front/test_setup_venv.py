@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from importlib import metadata
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -18,7 +19,12 @@ from pathlib import Path
 import pytest
 
 TREE = Path(__file__).parents[2]
-LISTS = {"run": TREE / "requirements.txt", "test": TREE / "requirements-test.txt"}
+LISTS = {
+    "run": TREE / "requirements.txt",
+    "cluster": TREE / "requirements-cluster.txt",
+    "test": TREE / "requirements-test.txt",
+}
+CLUSTER = TREE / "collectors/cluster"  # what ON= alone imports
 
 
 def plain(name: str) -> str:
@@ -42,23 +48,32 @@ def du_mb(files: set[Path]) -> float:
     return sum(file.lstat().st_blocks * 512 for file in files) / 2**20
 
 
-def test_requirements_for_tests_extend_those_for_runs() -> None:
-    run, test = pins(LISTS["run"]), pins(LISTS["test"])
+def test_requirements_for_tests_extend_those_for_clusters_and_these_those_for_runs() -> None:
+    run, cluster, test = pins(LISTS["run"]), pins(LISTS["cluster"]), pins(LISTS["test"])
     assert len(run) > 10
-    assert run.items() < test.items()
+    assert run.items() < cluster.items() < test.items()
+
+
+def imported_packages(files: Iterable[Path]) -> set[str]:
+    """Return the installed packages that these files import."""
+    imported: set[str] = set()
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {name.name.partition(".")[0] for name in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.partition(".")[0])
+    owners = metadata.packages_distributions()
+    return {plain(name) for module in imported for name in owners.get(module, ())}
 
 
 def test_requirements_for_runs_are_the_imported_packages() -> None:
-    imported: set[str] = set()
-    for folder in ("analysis", "collectors", "workloads"):
-        for path in (TREE / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Import):
-                    imported |= {name.name.partition(".")[0] for name in node.names}
-                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                    imported.add(node.module.partition(".")[0])
-    owners = metadata.packages_distributions()
-    used = {plain(name) for module in imported for name in owners.get(module, ())}
+    files = [
+        path for folder in ("analysis", "collectors", "workloads") for path in (TREE / folder).rglob("*.py")
+    ]
+    used = imported_packages(path for path in files if CLUSTER not in path.parents)
+    of_cluster = imported_packages(CLUSTER.rglob("*.py"))
+    assert "distributed" in of_cluster <= pins(LISTS["cluster"]).keys()
     project = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]
     direct = set(project["dependencies"])
     assert used <= pins(LISTS["run"]).keys()

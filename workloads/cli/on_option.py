@@ -8,6 +8,7 @@ ON=local:2              workers on this machine, which take turns: for trials
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workloads.system.errors import OptionError
@@ -33,6 +34,23 @@ class On:
     address: str | None = None
     hosts: tuple[Host, ...] = ()
     local: int = 0
+
+
+def on_of(given: Mapping[str, str]) -> On | None:
+    """Return the machines of ON=, which go with TLS= as they must; None: no ON=. Raises OptionError."""
+    if "ON" not in given:
+        if "TLS" in given:
+            raise OptionError("TLS is for ON=tls://HOST:PORT: add that, or leave TLS out")
+        return None
+    on = parse_on(given["ON"])
+    is_encrypted = on.address is not None and on.address.startswith("tls:")
+    if is_encrypted and "TLS" not in given:
+        raise OptionError(
+            f"ON={on.address} needs TLS=DIRECTORY, with this machine's papers: see docs/RECIPES.md"
+        )
+    if "TLS" in given and not is_encrypted:
+        raise OptionError(f"TLS is for ON=tls://HOST:PORT: leave TLS out with ON={given['ON']}")
+    return on
 
 
 def parse_on(text: str) -> On:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from workloads.cli.on_option import On
 from workloads.cli.with_options import With
 
 # Variable: what it means (the text of help).
@@ -51,6 +52,8 @@ VARIABLES = {
     "MOST": "most runs of each configuration with GOAL (default 30)",
     "ORDER": "seed of a sweep's order of runs (default: drawn, and kept in sweep.json)",
     "STUDY": "of plan: the study to plan, as NAME= of study",
+    "ON": "machines for a sweep's runs: tls://HOST:PORT, 'USER@HOST:/TREE …' by ssh, or local:N",
+    "TLS": "directory with this machine's papers for ON=tls://…: ca.pem, cert.pem, key.pem",
     "TRACING": "on (default), off, or both: each configuration traced and untraced",
 }
 
@@ -63,16 +66,22 @@ NOT_WITH_DIR = (
     *("FS", "WL", "ARGS", "DISK", "JOURNAL", "SIZE", "MKFS", "MOUNT", "SCHED", "ERASE", "THREADS", "SCALE"),
     "SEED",
 )
-_SWEEP = ("REPS", "GOAL", "MOST", "ORDER", "TRACING")
+_SWEEP = ("REPS", "GOAL", "MOST", "ORDER", "TRACING", "ON", "TLS")
 STUDY_WORDS = (
     *("NAME", "SCALE", "FS", "REPS", "DISK", "SIZE", "ERASE", "TRACING", "ORDER", "MEM", "OUT", "VM"),
-    *("COLLECT", "GROUP"),
+    *("COLLECT", "GROUP", "ON", "TLS"),
+)
+# Variables by which make worker allows words of others (collectors/cluster/allowed.py).
+ALLOWING = (
+    *("DISK", "JOURNAL", "ERASE", "DIR", "DEV", "CMD", "WITH", "ARGS", "MKFS", "MOUNT", "KERNEL"),
+    "ADDRESSES",
 )
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
     "sweep": (*_TRACE, *_SWEEP),
     "study": STUDY_WORDS,
     "plan": (*_TRACE, *_SWEEP, "STUDY"),
+    "worker": ("ON", "TLS", *ALLOWING),
     "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES"),
     "report": ("RUN", "LOCKS", "MODEL"),
     "movie": ("RUN",),
@@ -132,6 +141,8 @@ class Options:
     out: str | None = None
     name: str | None = None
     seed: int = SEED
+    on: On | None = None
+    tls: str | None = None
     run: str | None = None
     locks: str | None = None
     model: str | None = None

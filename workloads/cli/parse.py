@@ -16,7 +16,9 @@ from contextlib import suppress
 from workloads import catalog, filesystems
 from workloads.catalog import SCALES
 from workloads.cli.disk_options import parse_disk, parse_erase, parse_journal, quoted, refuse_twice
+from workloads.cli.on_option import on_of, parse_on
 from workloads.cli.options import (
+    ALLOWING,
     JOB_VARIABLES,
     MOST_COMPARED,
     NOT_WITH_DIR,
@@ -56,6 +58,8 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
         values["collect"] = tuple(name for name, is_default in collectors.items() if is_default)
     parsers = _PARSERS | {"COLLECT": lambda text: {"collect": _collect(text, collectors)}}
     parsers |= (_MACHINE_PARSERS if vm else {}) | (_GUEST_PARSERS if GUEST in env else {})
+    if job == "worker":  # whose words allow those of others, which are parsed when they come
+        parsers |= dict.fromkeys(ALLOWING, lambda text: {})
     for name, text in given.items():
         values |= parsers[name](text)
     options = Options(job=job, given=given, **values)  # type: ignore[arg-type]
@@ -70,6 +74,12 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
         )
     if job == "watch" and options.dev is None:
         raise OptionError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
+    if job == "worker" and (options.on is None or options.on.address is None):
+        raise OptionError(
+            "worker needs a scheduler: add ON=tls://HOST:PORT, and TLS= with this machine's papers"
+        )
+    if job == "worker":
+        on_of(given)
     if options.with_steps:
         _check_recorded_steps(options, options.with_steps[0])
     return options
@@ -448,6 +458,8 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "ERASE": parse_erase,
     "OUT": _out,
     "NAME": _name,
+    "ON": lambda text: {"on": parse_on(text)},
+    "TLS": lambda text: {"tls": text},
     "SEED": lambda text: {"seed": _number("SEED", text, 0, 2**63 - 1)},
     "RUN": lambda text: {"run": text},
     "RUNS": _runs,

@@ -27,7 +27,7 @@ SPLIT_AT_BLANKS = (
 )
 SPLIT_AT_BARS = ("ARGS", "MKFS", "DISK", "COLLECT", "WITH")
 OF_SWEEPS = ("REPS", "GOAL", "MOST", "ORDER", "TRACING")
-_OF_THE_WHOLE = (*OF_SWEEPS, "OUT", "NAME")
+_OF_THE_WHOLE = (*OF_SWEEPS, "OUT", "NAME", "ON", "TLS")
 _BAR = re.compile(r"(?:^|\s+)\|(?=\s|$)")
 REPS_MOST = 1000
 _NAME_LETTERS = 40
