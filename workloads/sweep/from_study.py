@@ -15,10 +15,11 @@ from workloads.studies.schema import Subject as StudySubject
 from workloads.sweep.from_words import REPS_MOST, tracing_of, whole
 from workloads.sweep.request import Part, Request, Subject
 from workloads.system.errors import OptionError, nearest
-from workloads.system.units import show_size
+from workloads.system.units import parse_size, show_size
 
 # Words of the command line that replace the study's own in every run.
 _OF_EVERY_RUN = ("SIZE", "MEM", "COLLECT", "VM", "GROUP")
+_LEAST_INSIDE_BYTES = 1 << 30
 _INSIDE = "runs in a virtual machine, which takes most of a minute to start"
 
 
@@ -99,7 +100,7 @@ def _part(
     at = part.scales[scale]
     words = {**at.words, **own}
     axes = {name: values for name, values in at.axes.items() if name not in own}
-    subjects = [_words_of(subject, own) for subject in part.subjects]
+    subjects = [_words_of(subject, words, own) for subject in part.subjects]
     if "WL" in {*words, *axes, *(name for each in subjects for name in each)}:
         words["SCALE"] = scale
     if disks is not None:
@@ -122,8 +123,25 @@ def _part(
     )
 
 
-def _words_of(subject: StudySubject, own: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in subject.words.items() if name not in own}
+def _words_of(subject: StudySubject, words: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return a subject's words where the command line has none; in a virtual machine with room for tracing.
+
+    MEM of a virtual machine is all of its memory: with 256M the kernel ended the recorder.
+    """
+    chosen = {name: text for name, text in subject.words.items() if name not in own}
+    all_words = {**words, **chosen}
+    if "MEM" in all_words and "MEM" not in own and _is_inside(all_words):
+        chosen["MEM"] = show_size(max(parse_size(all_words["MEM"]), _LEAST_INSIDE_BYTES))
+    return chosen
+
+
+def _is_inside(words: Mapping[str, str]) -> bool:
+    """Return whether a run is in a virtual machine, as machines/choice.py chooses."""
+    if "VM" in words or "KERNEL" in words:
+        return words.get("VM") != "0"
+    name = words.get("FS", "").partition(":")[0]
+    is_real = words.get("DISK", "").startswith("/")
+    return name in filesystems.names() and not is_real and not filesystems.kernel_has(name)
 
 
 @dataclass(frozen=True)
@@ -146,7 +164,7 @@ class _LeaveOut:
         subject = next(subject for subject in part.subjects if subject.label == label)
         if self.disks is not None and self.disks.lacks({**at.words, **subject.words}):
             return f"DISK names {len(self.disks.names)} device, and {label} is on several: name more"
-        if self._is_inside(words):
+        if _is_inside(words):
             here = len(os.sched_getaffinity(0))
             if words.get("CPUS", "").isdigit() and int(words["CPUS"]) > here:
                 return f"CPUS={words['CPUS']}: this machine has {here}, and a virtual machine adds none"
@@ -154,14 +172,6 @@ class _LeaveOut:
             if self.vm is None and (at.inside == "none" or (at.inside == "first" and not is_first)):
                 return f"left out at SCALE={self.scale}: {words['FS'].partition(':')[0]} {_INSIDE}"
         return ""
-
-    def _is_inside(self, words: Mapping[str, str]) -> bool:
-        """Return whether a run is in a virtual machine, as machines/choice.py chooses."""
-        if self.vm is not None or "KERNEL" in words:
-            return self.vm != "0"
-        name = words["FS"].partition(":")[0]
-        is_real = words.get("DISK", "").startswith("/")
-        return name in filesystems.names() and not is_real and not filesystems.kernel_has(name)
 
 
 def _disks(given: Mapping[str, str]) -> _Disks | None:
