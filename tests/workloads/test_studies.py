@@ -181,9 +181,9 @@ def test_source_of_a_study_is_in_the_list_of_sources(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tables_of_a_study_name_what_exists(name: str) -> None:
-    """Published tables, rows and subjects are in the CSV file, measures in the catalog, shapes in analysis."""
+    """Published rows and subjects are in the CSV file, measures in the catalog, shapes in analysis."""
     study = studies.load(name)
-    used = set()
+    used: set[str] = set()
     for part, spec in zip(study.parts, study.toml["part"], strict=True):
         names = {subject.label for subject in part.subjects} | {subject.group for subject in part.subjects}
         for table in spec.get("table", []):
@@ -283,7 +283,11 @@ def test_unknown_study_names_the_nearest() -> None:
         (', why = "slow"', "", "why of quick of part one goes with skip or without"),
         ('published = "speeds"', 'published = "sizes"', "mine.csv has no table 'sizes'"),
         ('shape = "operations"', 'shapes = "operations"', "unknown key shapes of a table of part one"),
-        ('rows = { "files" = "transactions" }', 'rows = { "files" = 3 }', "rows.files of a table of part one"),
+        (
+            'rows = { "files" = "transactions" }',
+            'rows = { "files" = 3 }',
+            "rows.files of a table of part one",
+        ),
         ("[[part]]", '[[part]]\nname = "one"\ntitle = "0"\nwords.WL = "aim7"\n[[part]]', "two parts are"),
         ("title =", "title", "line 2"),
         ("about =", "x = " + "[" * 20_000 + "\nabout =", "too many brackets|line 6"),
@@ -301,7 +305,7 @@ def test_broken_study_names_the_fault(tmp_path: Path, old: str, new: str, fault:
 
 def test_study_of_other_bytes_than_text_names_the_fault(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b"title = '\xff\xfe\x00'")
-    with pytest.raises(OptionError, match="mine.toml is broken"):
+    with pytest.raises(OptionError, match=r"mine\.toml is broken"):
         read(tmp_path / "mine.toml")
     (tmp_path / "folder.toml").mkdir()
     with pytest.raises(OptionError, match="cannot be read"):
