@@ -135,6 +135,11 @@ def test_overall_needs_every_headline() -> None:
     found = judged(good, open_)
     assert found.overall == CANNOT_TELL and "1 of 2 headline figures; noisy, B against A" in found.why
     assert "runs a side would see 10 %" in found.why
+    # 5.5 % spread: 5 runs see 12 %, though the interval of equal means, +-8 %, excludes 10 %
+    wide = figure(about(100, (-7, -3.5, 0, 3.5, 7)), about(100, (7, 3.5, 0, -3.5, -7)))
+    found = judged(wide)
+    assert only(found).word == NOT_SEEN and found.overall == CANNOT_TELL
+    assert found.why.endswith("5 runs could have seen >= 12 %; about 7 runs a side would see 10 %"), found.why
     assert judged(good, open_, figure(about(100), about(150))).overall == WORSE
     only_others = figure(about(100), about(150), is_headline=False)
     assert judged(good, only_others).overall == NO_WORSE  # phases and outcomes are beside the headline
