@@ -12,9 +12,13 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.errors import OptionError
+from analysis.figures.study import matrix
 from analysis.gallery import make_gallery
+from analysis.measures.study.matrix import measure_matrices
 from analysis.measures.study.results import measure_study
 from analysis.render import text
+from analysis.render.output import StudySource
+from analysis.rundir.sweep_dir import open_sweep
 from analysis.sections.study.document import make_document
 from analysis.sections.study.shape import needs
 from analysis.sweep import make_sweep_report
@@ -152,3 +156,36 @@ def test_machines_of_a_study_have_tables_of_their_own(tmp_path: Path) -> None:
     assert any("never averaged" in banner for banner in document.banners)
     assert "BOX: TRANSACTIONS/S" in shown and "M2: TRANSACTIONS/S" in shown
     assert " 100" in shown and "1,000" in shown and " 550" not in shown
+
+
+def test_matrices_are_means_of_the_best_options_runs(tmp_path: Path) -> None:
+    rows = {"write overall": "write: overall"}
+    toml = {
+        "title": "m", "part": [{
+            "name": "main", "table": [{"shape": "matrix", "title": "matrix", "rows": rows}],
+            "subject": [{"label": "ext4_a", "group": "ext4"}, {"label": "ext4_b", "group": "ext4"}],
+        }],
+    }  # fmt: skip
+    plan = sweep_json(
+        [configuration(n, {"FS": "ext4"}, subject=name) for n, name in ((1, "ext4_a"), (2, "ext4_b"))],
+        reps=2, study={"name": "m", "scale": "quick", "toml": toml, "published": []},
+    )  # fmt: skip
+    path = write_sweep(tmp_path / "s", plan, {"c01-r01": 1.0, "c02-r01": 1.0, "c02-r02": 1.0})
+    for task, speed in (("c01-r01", 900.0), ("c02-r01", 1000.0), ("c02-r02", 3000.0)):
+        cells = [
+            {"table": "iomatrix cell", "operation": "write", "file_kib": file, "record_kib": 4,
+             "kib_per_s": speed * file, "start_ns": 1, "end_ns": 2}
+            for file in (4, 8)
+        ]  # fmt: skip
+        (path / "runs" / task / "raw/figures.jsonl").write_text("\n".join(map(json.dumps, cells)) + "\n")
+    sweep = open_sweep(path)
+    figures: Figures = {("c01", "write: overall"): [1.0], ("c02", "write: overall"): [2.0, 4.0]}
+    results = measure_study(sweep, frame_of(sweep, figures), needs())[0]
+    (one,) = measure_matrices(results.tables[0], sweep)
+    assert (one.subject, one.option) == ("ext4", "ext4_b")
+    assert {place: mean.value for place, mean in one.cells.items()} == {
+        ("write", 4, 4): 8000.0, ("write", 8, 4): 16000.0
+    }  # fmt: skip
+    made = matrix.make(StudySource(results, []))
+    assert b"ext4,ext4_b,write,4,4,2,8000," in made.files["study-matrix.csv"]
+    assert made.files["study-01-matrix.png"].startswith(b"\x89PNG")

@@ -39,6 +39,7 @@ from analysis.tables.block import TABLE as BLOCK
 from analysis.tables.load import load_table
 
 CAPTION = "IO graphs of the runs side by side: disk offset, throughput, rates and latency over time"
+REPORT = "compare.txt"
 LEFT_IN = 0.85
 RIGHT_IN = 1.75
 BETWEEN_IN = 0.2
@@ -328,8 +329,9 @@ def draw(
     title: str,
     names: Sequence[Sequence[str]],
     banners: Sequence[str],
+    report: str = REPORT,
 ) -> Figure:
-    """The whole picture. names: for each run, the lines above its column."""
+    """The whole picture. names: for each run, the lines above its column. report: where definitions are."""
     starts = [float(one.results.timeline.edges_s[0]) for one in runs]
     ends = [float(one.results.timeline.edges_s[-1]) for one in runs]
     lengths = [end - start for start, end in zip(starts, ends, strict=True)]
@@ -345,7 +347,7 @@ def draw(
     most = int((bare.width_in - LEFT_IN) / 0.078)
     shown = [line for banner in banners[:3] for line in textwrap.wrap(f"! {banner}", most)[:2]]
     if len(banners) > 3:
-        shown.append(f"and {len(banners) - 3} more, see compare.txt")
+        shown.append(f"and {len(banners) - 3} more, see {report}")
     layout = replace(
         bare,
         head_in=0.56 + BANNER_IN * len(shown) + NAMES_IN,
@@ -366,12 +368,12 @@ def draw(
     time_axis, y = "seconds since the workload started", 0.83 / layout.height_in
     time_axis += "" if same_scale else f", {OWN_SCALE}"
     figure.text(middle, y, time_axis, ha="center", va="top", color=style.INK)
-    foot, y = _foot(runs, same_scale), 0.1 / layout.height_in
+    foot, y = _foot(runs, same_scale, report), 0.1 / layout.height_in
     figure.text(layout.left(0), y, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
     return figure
 
 
-def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
+def _foot(runs: Sequence[Compared], same_scale: bool, report: str) -> str:
     foot = (
         "All runs have the same scale along a row."
         if same_scale
@@ -382,7 +384,7 @@ def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
         " Throughput, latency: by time of completion."
         "\nStrip beside the offsets: areas of the file system (dark: journal; orange: metadata; blue: data;"
         " grey: any of these; white: unused)."
-        "\nRates: count / real length of the bin. Definitions and lost events: compare.txt."
+        f"\nRates: count / real length of the bin. Definitions and lost events: {report}."
     )
     if any(one.results.app.uncounted for one in runs):
         foot += f"  {APPLICATION_BOUND}"
@@ -397,10 +399,14 @@ def render(
     heads: Sequence[Sequence[str]],
     banners: Sequence[str],
     dpi: float | None = None,
+    report: str = REPORT,
 ) -> tuple[bytes, bytes]:
-    """The picture as PNG and as SVG. heads: for each run, the lines above its column. dpi: of the PNG."""
+    """The picture as PNG and as SVG. heads: for each run, the lines above its column.
+
+    dpi: of the PNG. report: where the definitions are.
+    """
     with style.applied():
-        figure = draw(runs, disk_maps(runs), title, heads, banners)
+        figure = draw(runs, disk_maps(runs), title, heads, banners, report)
         return save.png(figure, dpi), save.svg(figure, raster_dpi=2 * save.DPI)
 
 

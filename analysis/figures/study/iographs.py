@@ -6,7 +6,6 @@ from __future__ import annotations
 from analysis import units
 from analysis.errors import ReportError
 from analysis.figures.compare import iographs
-from analysis.figures.study.relative import where_text
 from analysis.figures.study_marks import all_names, file_names
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
 from analysis.measures.study.published import TableSpec
@@ -15,6 +14,7 @@ from analysis.render.output import Drawing, Made, Output, StudySource
 from analysis.rundir.sweep_dir import RUNS
 
 SHAPE = "iographs"
+REPORTS = "the runs' own reports"
 
 
 def _loaded(source: StudySource, spec: TableSpec) -> list[tuple[ShownRun, Compared]]:
@@ -51,8 +51,8 @@ def make(source: StudySource) -> Made:
             continue
         runs = [compared for _, compared in loaded]
         heads = [_head(one, compared) for one, compared in loaded]
-        title = f"{table.spec.title} ({where_text(source.results)})"
-        png, svg = iographs.render(runs, title, heads, source.banners, source.dpi)
+        title = f"{source.results.study.name}: {table.spec.title}"
+        png, svg = iographs.render(runs, title, heads, source.banners, source.dpi, REPORTS)
         files |= dict(zip(file_names("iographs", number), (png, svg), strict=True))
         drawings.append(Drawing(f"{table.spec.title}: {iographs.CAPTION}", svg))
     return Made(files, drawings)

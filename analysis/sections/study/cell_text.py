@@ -38,8 +38,6 @@ def number(value: float, unit: str) -> str:
     """The figure without its unit."""
     if unit == "share":
         return units.percent(value)
-    if unit == "s":
-        return units.seconds(value)
     if unit == "B":
         return units.bytes_(value)
     if unit == "ns":
@@ -55,7 +53,8 @@ def unit_of(row: Row) -> str:
 def row_name(row: Row) -> str:
     """Name and unit: "initial create, MB/s"."""
     unit = unit_of(row)
-    return f"{row.name}, {unit}" if unit and unit not in row.name else row.name
+    is_named = not unit or f" {row.name}".endswith(f" {unit}")
+    return row.name if is_named else f"{row.name}, {unit}"
 
 
 def figure(measured: Measured, unit: str) -> str:

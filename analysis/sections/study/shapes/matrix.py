@@ -30,6 +30,9 @@ def build(table: Cells, _: StudyResults) -> Section:
     """One table of metrics, and which option gave each figure."""
     reasons = Reasons()
     section = Section(tables=[two_lines(table, table.rows, reasons, "metric")])
+    section.notes.append(
+        "the cells by record size and file size: study-matrix.csv, and the picture of this table"
+    )
     options = _options(table)
     if options is not None:
         section.tables.append(options)
