@@ -96,7 +96,7 @@ def test_given_reference_stays_first(tmp_path: Path) -> None:
     assert ranking.rows[1].against.ratio == pytest.approx(1.25)
 
 
-def test_runs_that_may_not_be_compared_are_in_groups_of_their_own(tmp_path: Path) -> None:
+def test_runs_that_may_not_be_compared_are_in_groups_apart(tmp_path: Path) -> None:
     frame = pd.concat(
         [
             figures({"a": A, "b": B}),

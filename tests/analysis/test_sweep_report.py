@@ -46,9 +46,7 @@ def _section(data: SweepData, key: str) -> str:
 def test_answer_names_best_verdicts_and_what_the_runs_see(tmp_path: Path) -> None:
     told = _section(make_data(tmp_path / "s", figures({"a": A, "b": B, "c": C})), "answer")
     assert "best by transactions, /s (higher is better): c, 101 +-5.0 (3 runs)" in told
-    assert re.search(
-        r"a: 0\.99 of it \[0\.9\d, 1\.0\d\]; not told apart by the rule, p 0\.\d+; sees [\d.]+ %", told
-    )
+    assert re.search(r"a: 0\.99 of it \[0\.9\d, 1\.0\d\]; not told apart, p 0\.\d+; sees [\d.]+ %", told)
     assert re.search(r"b: 0\.79 of it \[0\.7\d, 0\.8\d\]; they differ, p <0\.001", told)
 
 
@@ -66,7 +64,7 @@ def test_answer_says_whether_the_goal_is_reached(tmp_path: Path) -> None:
     assert "goal: every mean's half-width is at most 5 %" in told
 
 
-def test_results_show_all_values_up_to_five_and_the_bootstrap_from_ten(tmp_path: Path) -> None:
+def test_results_show_values_of_few_runs_and_bootstrap_of_many(tmp_path: Path) -> None:
     many = [100.0 + i for i in range(10)]
     told = _section(make_data(tmp_path / "s", figures({"a": many, "b": B})), "results")
     assert "b 78.0, 80.0, 82.0" in told
@@ -389,3 +387,12 @@ def test_goal_that_is_reached_prints_nothing(tmp_path: Path, monkeypatch: pytest
     assert sweep_goal(tmp_path / "s", "0.1")[1] == 1
     with pytest.raises(OptionError):
         sweep_goal(tmp_path / "s", "nan")
+
+
+def test_answer_says_why_rule_and_p_disagree(tmp_path: Path) -> None:
+    near, far = [95.0, 95.1, 94.9], [100.0, 100.1, 99.9]
+    told = _section(make_data(tmp_path / "s", figures({"a": far, "b": near})), "answer")
+    assert "they differ, but by less than the rule's 10 %, p <0.001" in told
+    wide = [[100.0, 140.0] * 5, [80.0, 120.0] * 5]
+    told = _section(make_data(tmp_path / "t", figures(dict(zip("ab", wide, strict=True)))), "answer")
+    assert "their intervals overlap: not told apart by the rule, p 0.04" in told

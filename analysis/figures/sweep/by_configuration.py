@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,6 +25,7 @@ HEAD_IN, PANEL_IN, FOOT_IN = 0.55, 0.9, 0.4  # above all; title and axis of a pa
 RIGHT = 0.80  # of the width: n and ratio are to the right of it
 LETTER_IN = 0.076  # of a label
 LABEL_LETTERS = 42
+BANNER_LETTERS = 125  # of a line
 MOST_ROWS = 60  # configurations of one panel
 MOST_PANELS = 24
 FOOT = (
@@ -80,13 +82,14 @@ def draw(data: SweepData, title: str, banners: Sequence[str]) -> Figure | None:
     if not shown:
         return None
     counts = [min(len(group.ranking.rows), MOST_ROWS) for group in shown]
-    head_in = HEAD_IN + 0.2 * len(banners)
+    lines = [line for banner in banners for line in textwrap.wrap(banner, BANNER_LETTERS)]
+    head_in = HEAD_IN + 0.2 * len(lines)
     height_in = head_in + FOOT_IN + sum(PANEL_IN + ROW_IN * count for count in counts)
     figure = Figure(figsize=(WIDTH_IN, height_in))
     figure.text(0.02, 1 - 0.3 / height_in, title, fontsize=14, weight="bold", color=style.INK, va="center")
-    for i, banner in enumerate(banners):
+    for i, line in enumerate(lines):
         y = 1 - (0.6 + 0.2 * i) / height_in
-        figure.text(0.02, y, banner[:150], fontsize=8.5, weight="bold", color=style.ALARM, va="center")
+        figure.text(0.02, y, line, fontsize=8.5, weight="bold", color=style.ALARM, va="center")
     letters = max(len(_short(row.configuration.label)) for group in shown for row in group.ranking.rows)
     left = max((0.4 + LETTER_IN * letters) / WIDTH_IN, 0.06)
     y_in = head_in

@@ -27,8 +27,8 @@ MARKERS = "osD^vPX*"
 LABEL_LETTERS = 26
 FOOT = (
     "Above 1: better than the configuration's mean. Bands: blocks, each with every configuration once,"
-    " shuffled.\nDiamonds: the anchor run, last relative to first. A line is drawn where the drift is"
-    " sure (p < 0.05)."
+    " shuffled.\nDiamonds: the anchor run, last relative to first. Lines: the slope within"
+    " blocks, where the drift is sure (p < 0.05)."
 )
 
 
@@ -75,9 +75,11 @@ def _draw_machine(ax: Axes, data: SweepData, one: MachineDrift) -> None:
     handles = _draw_runs(ax, data, frame)
     _draw_anchors(ax, data, one)
     slope = one.drift.per_run_pct
-    if one.is_sure and slope is not None and len(frame):
-        x = np.array([frame.order.min(), frame.order.max()], dtype=float)
-        ax.plot(x, 1 + slope / 100 * (x - frame.order.mean()), color=style.ALARM, linewidth=1.4, zorder=2)
+    if one.is_sure and slope is not None:
+        for _, block in frame.groupby("block"):
+            x = np.array([block.order.min(), block.order.max()], dtype=float)
+            y = block.relative.mean() + slope / 100 * (x - block.order.mean())
+            ax.plot(x, y, color=style.ALARM, linewidth=1.6, zorder=4)
     told = f"drift {slope:+.2f} % a run, p {show.p(one.p)}" if slope is not None else one.drift.why
     ax.set_title(f"{show.machine(data, one.machine)}: {told}")
     ax.set_ylabel("relative to mean")

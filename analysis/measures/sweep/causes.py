@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from analysis.measures.statistics.holm import holm
 from analysis.measures.sweep.data import Group
 from analysis.measures.sweep.figure import CAUSE
-from analysis.measures.sweep.ranking import Ranking, rank
+from analysis.measures.sweep.ranking import Ranking
 
 SURE = 0.05
 
@@ -32,11 +32,10 @@ def compare_causes(group: Group) -> Causes | None:
     if reference is None or len(group.ranking.rows) < 2:
         return None
     frame = group.frame[group.frame.kind == CAUSE]
-    configurations = [row.configuration for row in group.ranking.rows]
     rankings = [
         ranking
         for measure in dict.fromkeys(frame.measure)
-        if len((ranking := rank(frame, measure, configurations, reference.configuration)).rows) > 1
+        if len((ranking := group.rank(str(measure), against_best=True)).rows) > 1
         and ranking.rows[0].configuration is reference.configuration
     ]
     ps = [row.against.welch_p for ranking in rankings for row in ranking.rows if row.against]

@@ -39,7 +39,21 @@ class Group:
     @cached_property
     def ranking(self) -> Ranking:
         """The configurations by the headline."""
-        return rank(self.frame, self.headline, self.configurations)
+        return self.rank(self.headline)
+
+    @cached_property
+    def _ranked(self) -> dict[tuple[str, bool], Ranking]:
+        return {}
+
+    def rank(self, measure: str, against_best: bool = False) -> Ranking:
+        """The configurations by one measure. against_best: compared with the best by the headline."""
+        key = (measure, against_best)
+        if key not in self._ranked:
+            reference = self.ranking.reference if against_best else None
+            first = reference.configuration if reference else None
+            ordered = [row.configuration for row in self.ranking.rows] if first else self.configurations
+            self._ranked[key] = rank(self.frame, measure, ordered, first)
+        return self._ranked[key]
 
 
 @dataclass(frozen=True)

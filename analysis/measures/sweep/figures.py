@@ -3,7 +3,7 @@
 
 Runs are measured one at a time, each in a process of its own, so that memory stays that of one run. The
 figures of a run are kept in tables/figures/fs=.../wl=.../rep=.../TASK.parquet: a cache, made anew when
-task.json is newer, and a partitioned data set for SQL and notebooks (docs/TABLES.md).
+task.json is newer, and a partitioned data set for SQL and notebooks (docs/SCHEMA.md).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.measures.common.statistics import LEAST_DIFFERENCE
+from analysis.measures.statistics.differences import Difference
 from analysis.measures.statistics.samples import MOST_POINTS
 from analysis.measures.sweep.data import Group, SweepData
 from analysis.measures.sweep.goal import short_of_goal
@@ -14,6 +15,7 @@ from analysis.render.document import Section
 from analysis.sections.sweep import show
 from analysis.sections.sweep.spec import SweepSpec
 
+SURE = 0.05
 MOST_NAMED = 6  # configurations of a group that are named
 
 
@@ -72,9 +74,19 @@ def _against(row: Ranked) -> str:
         return f"{text}; single runs, no verdict"
     if against.ratio_interval is not None:
         text += f" {show.interval(against.ratio_interval)}"
-    verdict = "they differ" if against.rule else "not told apart by the rule"
-    text += f"; {verdict}, p {show.p(row.holm_p)}"
+    text += f"; {_verdict(row, against)}, p {show.p(row.holm_p)}"
     return text if against.seen_pct is None else f"{text}; sees {show.percent(against.seen_pct)}"
+
+
+def _verdict(row: Ranked, against: Difference) -> str:
+    """The rule's word, and where p says otherwise, why the rule does not follow it."""
+    if against.rule:
+        return "they differ"
+    if row.holm_p is None or row.holm_p >= SURE or against.ratio is None:
+        return "not told apart"
+    if abs(against.ratio - 1) < LEAST_DIFFERENCE:
+        return f"they differ, but by less than the rule's {100 * LEAST_DIFFERENCE:.0f} %"
+    return "their intervals overlap: not told apart by the rule"
 
 
 def _goal(data: SweepData) -> Sequence[str]:

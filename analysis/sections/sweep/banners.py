@@ -14,10 +14,9 @@ def make_banners(data: SweepData) -> list[str]:
     banners = []
     sweep = data.sweep
     if sweep.state != "complete":
-        banners.append(
-            f"the sweep is {sweep.state}: {len(data.done)} of {planned(data)} planned runs are done; the same"
-            " command goes on with it"
-        )
+        again = "" if sweep.state == "running" else "; the same command goes on with it"
+        done = f"{len(data.done)} of {planned(data)} planned runs are done"
+        banners.append(f"the sweep is {sweep.state}: {done}{again}")
     for one in machine_drifts(data):
         if one.is_sure and one.drift.per_run_pct is not None:
             direction = "better" if one.drift.per_run_pct > 0 else "worse"
@@ -29,7 +28,7 @@ def make_banners(data: SweepData) -> list[str]:
             )
     failed = [task for task in sweep.tasks if task.outcome == "failed"]
     if failed:
-        banners.append(f"failed twice, without figures: {show.count(len(failed), 'run')} (see missing runs)")
+        banners.append(f"failed, without figures: {show.count(len(failed), 'run')} (see missing runs)")
     if data.unreadable:
         banners.append(f"done but unreadable: {show.count(len(data.unreadable), 'run')} (see missing runs)")
     if any(group.virtual for group in data.groups):

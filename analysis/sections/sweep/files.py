@@ -14,7 +14,7 @@ from analysis.measures.common.statistics import Interval
 from analysis.measures.sweep.data import Group, SweepData
 from analysis.measures.sweep.drift import machine_drifts
 from analysis.measures.sweep.figure import CAUSE
-from analysis.measures.sweep.ranking import Ranked, Ranking, rank
+from analysis.measures.sweep.ranking import Ranked, Ranking
 from analysis.sections.sweep.missing_runs import planned
 
 SCHEMA = 1
@@ -43,14 +43,8 @@ class _Ranked:
 def _rankings(data: SweepData) -> Iterator[_Ranked]:
     """All measures of all groups. Causes are compared with the best by the headline, others with theirs."""
     for group in data.groups:
-        best = group.ranking.reference
-        kinds = dict(zip(group.frame.measure, group.frame.kind, strict=True))
-        for measure, kind in kinds.items():
-            first = best.configuration if best is not None and kind == CAUSE else None
-            ranking = group.ranking if measure == group.headline else None
-            yield _Ranked(
-                group, ranking or rank(group.frame, measure, group.configurations, first), str(kind)
-            )
+        for measure, kind in dict(zip(group.frame.measure, group.frame.kind, strict=True)).items():
+            yield _Ranked(group, group.rank(str(measure), against_best=kind == CAUSE), str(kind))
 
 
 def as_csv(data: SweepData) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.measures.sweep.data import Group, SweepData
 from analysis.measures.sweep.figure import METRIC, OUTCOME, PHASE
-from analysis.measures.sweep.ranking import Ranking, rank
+from analysis.measures.sweep.ranking import Ranking
 from analysis.render.document import Section, Table
 from analysis.sections.sweep import show
 from analysis.sections.sweep.spec import SweepSpec
@@ -38,7 +38,7 @@ def _section(data: SweepData, group: Group) -> Section:
     columns = columns[:MOST_COLUMNS]
     if len(measures) > MOST_MEASURES:
         section.notes.append(f"{len(measures) - MOST_MEASURES} more figures: sweep.csv has them")
-    rankings = [rank(frame, measure, columns) for measure in measures[:MOST_MEASURES]]
+    rankings = [group.rank(measure) for measure in measures[:MOST_MEASURES]]
     section.tables.append(
         Table(
             ["<figure", *(one.label for one in columns)],
