@@ -14,7 +14,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.measures.compare.compared_sweeps import ComparedSweep, ComparedSweeps, match
+from analysis.measures.compare.compared_sweeps import ComparedSweeps, match
+from analysis.measures.compare.sweep_machines import ComparedSweep
 from analysis.measures.compare.verdicts import CANNOT_TELL, NO_WORSE, WORSE, Verdicts, judge
 from analysis.measures.sweep.data import SweepData, make_groups
 from analysis.render.text import render
@@ -195,6 +196,8 @@ def test_machines_are_never_averaged(tmp_path: Path) -> None:
     assert [one.first.value for one in differences] == pytest.approx([100, 1000])
     assert [one.other.value for one in differences] == pytest.approx([80, 1000])
     assert all(pair.is_same for pair in matched.machines) and "another machine" not in text
+    alone = compared("B", b.sweep.path, b.frame[b.frame["machine"] == "m2"])
+    assert match([a, alone]).left_out == [("A", "all, on big", "sweep B has no run on this machine")]
 
 
 def only_why(*sweeps: ComparedSweep) -> str:
@@ -266,7 +269,10 @@ def test_planned_configuration_without_a_run_lets_no_gate_pass(tmp_path: Path) -
         verdicts.overall == CANNOT_TELL
         and "B: the sweep is interrupted: 0 of 9 planned runs are done" in text
     )
-    assert matched.left_out == [("all", "jfs", "no run of it is done in either sweep")]
+    assert matched.left_out == [("A+B", "jfs", "no run of it is done")]
+    matched, verdicts, _ = judged(a, compared("B", b.sweep.path, b.frame[:0]))
+    assert not matched.pairs and verdicts.overall == CANNOT_TELL
+    assert matched.left_out[0] == ("B", "ext4", "no run of it is done")
 
 
 def test_causes_stand_beside_worse_figures(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def _draw_row(ax: Axes, y: int, row: Row) -> None:
     means = [show(row.verdict.figure, mean.value) for mean in (difference.first, difference.other)]
     word = SHORT.get(row.verdict.word, row.verdict.word)
     text = f"{means[0]}, {means[1]}  {word}"
-    if math.isclose(at, row.worse) is False:
+    if not math.isclose(at, row.worse):
         text += f" ({factor(row.worse)} times)"
     weight = "bold" if row.verdict.word in (WORSE, BETTER) else "normal"
     ax.annotate(

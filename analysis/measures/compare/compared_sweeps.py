@@ -7,7 +7,7 @@ the sweeps, such as KERNEL, is what is compared: it is left out of the match. Ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,16 +15,16 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.errors import ReportError
-from analysis.measures.common.statistics import Mean, mean_ci
 from analysis.measures.compare.compared_run import LETTERS
-from analysis.measures.compare.verdicts import Figure, Pair
-from analysis.measures.compare.verdicts_of_runs import (
-    BETTER_BY_UNIT,
-    EMULATED,
-    INSIDE_AND_OUTSIDE,
-    is_like_memory,
+from analysis.measures.compare.sweep_machines import (
+    ComparedSweep,
+    MachinePair,
+    machine_pairs,
+    machines_alone,
 )
-from analysis.measures.sweep.data import SweepData, load_data
+from analysis.measures.compare.verdicts import Figure, Pair
+from analysis.measures.compare.verdicts_of_runs import BETTER_BY_UNIT, EMULATED, INSIDE_AND_OUTSIDE
+from analysis.measures.sweep.data import load_data
 from analysis.rundir.run import open_run
 from analysis.rundir.sweep_dir import RUNS, Configuration, Machine, Sweep
 
@@ -43,50 +43,6 @@ class OneValue(NamedTuple):
     headline: bool
     bound: bool
     lossy: bool
-
-
-@dataclass(frozen=True)
-class ComparedSweep:
-    """A sweep under its letter."""
-
-    letter: str
-    data: SweepData
-
-    @property
-    def sweep(self) -> Sweep:
-        """Its plan and tasks."""
-        return self.data.sweep
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The figures of its finished runs (measures/sweep/figures.py), anchors too."""
-        return self.data.frame
-
-
-@dataclass(frozen=True)
-class Anchors:
-    """One figure of the anchor runs on two machines, which tells how fast the machines were meanwhile."""
-
-    measure: str
-    unit: str
-    first: Mean
-    other: Mean
-
-    @property
-    def ratio(self) -> float | None:
-        """The other over the first."""
-        return self.other.value / self.first.value if self.first.value else None
-
-
-@dataclass(frozen=True)
-class MachinePair:
-    """The machines that two sweeps, by index, are compared on."""
-
-    first: Machine
-    sweep: int
-    other: Machine
-    is_same: bool
-    anchors: Anchors | None
 
 
 @dataclass(frozen=True)
@@ -115,8 +71,9 @@ def match(sweeps: Sequence[ComparedSweep]) -> ComparedSweeps:
     left_out: list[tuple[str, str, str]] = []
     first, first_keys = sweeps[0], keyed[0]
     for number, (other, keys) in enumerate(zip(sweeps[1:], keyed[1:], strict=True), 1):
-        on = list(_machine_pairs(first, number, other))
+        on = list(machine_pairs(first, number, other))
         machines += on
+        left_out += machines_alone(first, other, on)
         for key, configuration in first_keys.items():
             if key not in keys:
                 left_out.append((first.letter, configuration.label, f"not in sweep {other.letter}"))
@@ -125,7 +82,9 @@ def match(sweeps: Sequence[ComparedSweep]) -> ComparedSweeps:
             measured = [pair for pair in found if pair is not None]
             pairs += measured
             if not measured:
-                left_out.append(("all", configuration.label, "no run of it is done in either sweep"))
+                both = ((first, configuration), (other, keys[key]))
+                without = [one.letter for one, its in both if not _has_run(one, its)]
+                left_out.append(("+".join(without), configuration.label, "no run of it is done"))
         for key, configuration in keys.items():
             if key not in first_keys:
                 left_out.append((other.letter, configuration.label, f"not in sweep {first.letter}"))
@@ -134,6 +93,11 @@ def match(sweeps: Sequence[ComparedSweep]) -> ComparedSweeps:
             (one.letter, refused.subject, f"refused: {refused.why}") for refused in one.sweep.refused
         ]
     return ComparedSweeps(sweeps, differing, machines, pairs, list(dict.fromkeys(left_out)))
+
+
+def _has_run(compared: ComparedSweep, configuration: Configuration) -> bool:
+    """Whether a run of the configuration is done."""
+    return bool((compared.frame["configuration"] == configuration.id).any())
 
 
 def _differing(sweeps: Sequence[ComparedSweep]) -> dict[str, list[str]]:
@@ -154,43 +118,6 @@ def _keyed(sweep: Sweep, differing: Mapping[str, Sequence[str]]) -> dict[Key, Co
         words = tuple(sorted((name, word) for name, word in one.words.items() if name not in differing))
         keyed.setdefault((one.part, one.traced, words), one)
     return keyed
-
-
-def _machine_pairs(first: ComparedSweep, number: int, other: ComparedSweep) -> Iterator[MachinePair]:
-    """The machines that both sweeps ran on; if there is none, each machine with each."""
-    ours, theirs = _machines(first), _machines(other)
-    same = [(a, b) for a in ours for b in theirs if _is_same(a, b)]
-    for a, b in same or [(a, b) for a in ours for b in theirs]:
-        yield MachinePair(a, number, b, bool(same), _anchors(first, a, other, b))
-
-
-def _machines(compared: ComparedSweep) -> list[Machine]:
-    """The machines whose runs are done, in the plan's order."""
-    ran = sorted(set(compared.frame["machine"]))
-    known = compared.sweep.machines
-    return [known.get(name, Machine(name, "", "", None, None, "")) for name in ran]
-
-
-def _is_same(a: Machine, b: Machine) -> bool:
-    return (a.hostname, a.cpus, a.cpu_model) == (b.hostname, b.cpus, b.cpu_model) and is_like_memory(
-        a.memory_bytes, b.memory_bytes
-    )
-
-
-def _anchors(first: ComparedSweep, a: Machine, other: ComparedSweep, b: Machine) -> Anchors | None:
-    """The headline figure of both machines' anchors; None: no anchor is done on one of them."""
-    frames = []
-    for compared, machine in ((first, a), (other, b)):
-        rows = compared.frame
-        frames.append(rows[rows["anchor"] & rows["headline"] & (rows["machine"] == machine.id)])
-    for measure, unit in dict.fromkeys(zip(frames[0]["measure"], frames[0]["unit"], strict=True)):
-        means = [
-            mean_ci(rows["value"][(rows["measure"] == measure) & (rows["unit"] == unit)].to_numpy())
-            for rows in frames
-        ]
-        if means[0] is not None and means[1] is not None:
-            return Anchors(measure, unit, means[0], means[1])
-    return None
 
 
 def _pair(

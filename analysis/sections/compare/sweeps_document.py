@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis import units
-from analysis.measures.compare.compared_sweeps import ComparedSweep, ComparedSweeps, MachinePair
+from analysis.measures.compare.compared_sweeps import ComparedSweeps
+from analysis.measures.compare.sweep_machines import ComparedSweep, MachinePair
 from analysis.measures.compare.verdicts import Verdicts
 from analysis.render.document import Document, Section, Table
 from analysis.rundir.run import clean
