@@ -70,11 +70,10 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
     if len(argv) == 3 and argv[0] == "gallery":
         return owner_of([Path(argv[1])]), lambda: _gallery(Path(argv[1]), Path(argv[2]))
     if argv[:1] == ["compare"]:
-        gate, argv = _option(argv, "--gate=")
-        out, argv = _option(argv, "--out=")
+        options, chosen = _options(argv[1:], ("--gate", "--out"))
+        gate, out = options["--gate"], options["--out"]
         if gate not in ("", "0", "1"):
             raise OptionError(f"GATE={gate} is neither 1 (the exit status is the verdict) nor 0")
-        chosen = argv[1:]
         if len(chosen) == 1 and chosen[0].startswith("--runs="):
             chosen = _names(chosen[0].removeprefix("--runs="))
         runs = [Path(name) for name in chosen]
@@ -91,11 +90,13 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
     raise OptionError(f"the arguments {' '.join(argv)!r} are not understood; {USAGE}")
 
 
-def _option(argv: list[str], prefix: str) -> tuple[str, list[str]]:
-    """The value of the job's first option if it has this prefix, else empty; and argv without the option."""
-    if argv[1:] and argv[1].startswith(prefix) and argv[1] != prefix:
-        return argv[1].removeprefix(prefix), [argv[0], *argv[2:]]
-    return "", argv
+def _options(words: list[str], names: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
+    """The values of the options that the words begin with, empty if not given; and the other words."""
+    values = dict.fromkeys(names, "")
+    while words and (name := words[0].partition("=")[0]) in names and "=" in words[0]:
+        values[name] = words[0].partition("=")[2]
+        words = words[1:]
+    return values, words
 
 
 def _report(run: Path, options: list[str]) -> str:

@@ -324,7 +324,7 @@ def test_command_exits_with_the_verdict_on_sweeps(tmp_path: Path) -> None:
         str(directory(tmp_path, "b", "6.12", {"ext4": 100, "xfs": 20}, 2)),
     ]
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "analysis", "compare", "--gate=1", f"--out={out}", *sweeps]
+    command = [sys.executable, "-m", "analysis", "compare", f"--out={out}", "--gate=1", *sweeps]
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as closed:

@@ -111,7 +111,10 @@ def draw(rows: Sequence[Row], more: int, title: str, said: str, banners: Sequenc
 
 
 def _draw_axes(ax: Axes, rows: Sequence[Row], names: Sequence[str]) -> None:
-    known = [bound for row in rows for bound in (row.worse, row.low, row.high) if bound is not None]
+    known = [row.worse for row in rows]
+    for row in rows:
+        if row.verdict.word != CANNOT_TELL:  # such a wide interval may end at the edge
+            known += [bound for bound in (row.low, row.high) if bound is not None]
     low = max(min([*known, 0.8]) / 1.05, LEAST_RATIO)
     high = min(max([*known, 1.25]) * 1.05, MOST_RATIO)
     ax.set_xscale("log")
