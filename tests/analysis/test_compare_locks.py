@@ -31,6 +31,14 @@ from analysis.measures.compare.compared_locks import (
     top,
 )
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
+from analysis.measures.compare.per_operation import (
+    CPU_TIME,
+    LOCK_WAIT,
+    ONE_LOCK,
+    SPIN,
+    THREAD_TIME,
+    per_operation,
+)
 from analysis.measures.locks.lock_holders import STATES, Chain, Holders
 from analysis.render import text
 from analysis.render.document import Section, Table
@@ -94,7 +102,7 @@ def made(fs: str = "ext3", threads: int = 1, ops: int = 0, **facts: Any) -> Made
     found.spec.run["filesystem"]["name"] = fs
     found.spec.run["workload"]["threads"] = threads
     for key, value in facts.items():
-        found.spec.run[key] = {**found.spec.run[key], **value}
+        found.spec.run[key] = {**found.spec.run.get(key, {}), **value}
     if ops:
         begin = START_NS + SECOND
         for i, part in enumerate((ops // 4, ops - ops // 4)):
@@ -486,6 +494,29 @@ def test_runs_differing_beyond_threads_have_no_trend(tmp_path: Path) -> None:
     (table,) = found.tables
     assert [title[0] for title in table.titles[2:4]] == ["A", "B"] and table.titles[4] == "x2"
     assert "C, D, E: no other run differs from it in threads alone" in found.notes
+
+
+def test_costs_per_operation_are_those_of_a_plain_sum(tmp_path: Path) -> None:
+    """Two runs of 10 s: 4 threads with 1000 operations and 2.5 s of CPU time; 1 thread, CPU time unknown."""
+    first = made(threads=4, ops=1000, others={"cpu_ns": 0, "workload_cpu_ns": 2_500_000_000})
+    first.wait("mutex", "m.lock", 300_000_000, 900_000_000)
+    first.wait("mutex", "m.lock", 100_000_000, 0)
+    first.wait("spinlock", "s.lock", 1_000_000, 0)  # below a thousandth of 4 threads x 10 s
+    first.wait("mutex", "m.lock", 0, 700_000_000, own=False)  # another program's
+    other = made(threads=1, ops=500)
+    found = {measure.name: measure for measure in per_operation(load(tmp_path, [first, other]))}
+    assert {name: measure.values for name, measure in found.items()} == {
+        THREAD_TIME: [pytest.approx(4 * 10e9 / 1000, rel=0.02), pytest.approx(10e9 / 500, rel=0.02)],
+        CPU_TIME: [2_500_000, None],
+        LOCK_WAIT: [1_301_000, 0],
+        SPIN: [401_000, 0],
+        ONE_LOCK + "mutex m.lock": [1_300_000, 0],
+    }
+    assert all(measure.unit == "ns" and measure.of_time for measure in found.values())
+
+
+def test_runs_without_operations_have_no_costs(tmp_path: Path) -> None:
+    assert not per_operation(load(tmp_path, [made(), made()]))
 
 
 @pytest.mark.usefixtures("words_only")

@@ -36,8 +36,9 @@ def mean_ci(values: Sequence[float] | npt.NDArray[np.float64]) -> Mean | None:
         return None
     if array.size == 1:
         return Mean(float(array[0]), None, 1)
-    half = t_975(array.size - 1) * float(array.std(ddof=1)) / float(np.sqrt(array.size))
-    return Mean(float(array.mean()), half, int(array.size))
+    with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest number
+        half = t_975(array.size - 1) * float(array.std(ddof=1)) / float(np.sqrt(array.size))
+        return Mean(float(array.mean()), half, int(array.size))
 
 
 LEAST_DIFFERENCE = 0.1
@@ -63,24 +64,34 @@ class Interval:
     high: float
 
 
-def _variance(mean: Mean) -> float:
-    """Variance of the mean itself, from its half-width."""
-    return (mean.half_width / t_975(mean.n - 1)) ** 2 if mean.half_width is not None else 0.0
+def _error(mean: Mean) -> float:
+    """Standard error of the mean, from its half-width."""
+    return mean.half_width / t_975(mean.n - 1) if mean.half_width is not None else 0.0
+
+
+def welch_error(a: Mean, b: Mean) -> float:
+    """Standard error of the difference of two means."""
+    return math.hypot(_error(a), _error(b))
+
+
+def share_of_first(a: Mean, b: Mean) -> float:
+    """The part of a in the squared standard error of the difference, 0..1; half if that is 0."""
+    whole = welch_error(a, b)
+    part = _error(a) / whole if whole > 0 else math.sqrt(0.5)
+    return part * part
 
 
 def welch_freedom(a: Mean, b: Mean) -> float:
     """Degrees of freedom of a difference of means of unequal variances (welch), no whole number."""
-    va, vb = _variance(a), _variance(b)
-    if va + vb == 0:
-        return a.n + b.n - 2
-    return (va + vb) ** 2 / (va**2 / (a.n - 1) + vb**2 / (b.n - 1))
+    of_a = share_of_first(a, b)
+    return 1 / (of_a * of_a / (a.n - 1) + (1 - of_a) * (1 - of_a) / (b.n - 1))
 
 
 def difference_interval(a: Mean, b: Mean) -> Interval | None:
     """The interval of b - a, by Welch; None: a or b is a single observation."""
     if a.half_width is None or b.half_width is None:
         return None
-    half = t_975(welch_freedom(a, b)) * math.sqrt(_variance(a) + _variance(b))
+    half = t_975(welch_freedom(a, b)) * welch_error(a, b)
     return Interval(b.value - a.value - half, b.value - a.value + half)
 
 
@@ -91,13 +102,16 @@ def ratio_interval(a: Mean, b: Mean) -> Interval | None:
     """
     if a.half_width is None or b.half_width is None:
         return None
-    va, vb, t2 = _variance(a), _variance(b), t_975(welch_freedom(a, b)) ** 2
-    # (b - r a)**2 <= t**2 (vb + r**2 va) is a quadratic inequality in r
-    square, linear, rest = a.value**2 - t2 * va, a.value * b.value, b.value**2 - t2 * vb
-    if square <= 0:
+    if not a.value:
         return None
-    half = math.sqrt(max(linear**2 - square * rest, 0.0)) / square
-    return Interval(linear / square - half, linear / square + half)
+    t, ratio = t_975(welch_freedom(a, b)), b.value / a.value
+    of_a, of_b = t * _error(a) / a.value, t * _error(b) / a.value
+    # (b - r a)**2 <= t**2 (vb + r**2 va) is a quadratic inequality in r, here over a**2
+    square = 1 - of_a * of_a
+    if not square > 0:
+        return None
+    half = math.sqrt(max(ratio * ratio - square * (ratio * ratio - of_b * of_b), 0.0)) / square
+    return Interval(ratio / square - half, ratio / square + half) if math.isfinite(half) else None
 
 
 def percentiles(values: npt.NDArray[np.int64], percents: Sequence[float]) -> list[int]:

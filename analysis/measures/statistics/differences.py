@@ -22,7 +22,8 @@ from analysis.measures.common.statistics import (
     difference_interval,
     mean_ci,
     ratio_interval,
-    t_975,
+    share_of_first,
+    welch_error,
     welch_freedom,
 )
 from analysis.measures.common.timeline import F64
@@ -73,7 +74,8 @@ def _error(a: Mean, b: Mean) -> float | None:
     """Standard error of the difference of both means; None: a single run, or no value varies."""
     if a.half_width is None or b.half_width is None:
         return None
-    return math.hypot(a.half_width / t_975(a.n - 1), b.half_width / t_975(b.n - 1)) or None
+    error = welch_error(a, b)
+    return error if 0 < error < math.inf else None
 
 
 def welch_p(a: Mean, b: Mean) -> float | None:
@@ -87,10 +89,9 @@ def welch_p(a: Mean, b: Mean) -> float | None:
 def seen_pct(a: Mean, b: Mean) -> float | None:
     """The smallest difference that so many runs see with POWER, in percent of the first mean; see SEEN."""
     error = _error(a, b)
-    if error is None or not a.value or a.half_width is None:
+    if error is None or not a.value:
         return None
-    share = (a.half_width / t_975(a.n - 1) / error) ** 2
-    return 100 * errors_seen(a.n, b.n, round(share, 2)) * error / abs(a.value)
+    return 100 * errors_seen(a.n, b.n, round(share_of_first(a, b), 2)) * error / abs(a.value)
 
 
 @lru_cache(1024)  # equal numbers of runs and like spreads are common

@@ -23,6 +23,7 @@ from analysis.measures.common.timeline import F64
 
 LEAST_COUNTS = 5  # different N
 MOST_THREADS = 1_000_000
+LEAST_X = 1e-100  # throughput between this and 1 / this: no sum of squares overflows
 DIRECTIONS = 240  # in which the border of the profile is looked for
 UNSURE = 0.05  # p of the lack of fit below which the law is not what the repetitions show
 
@@ -53,7 +54,7 @@ class Usl:
         return np.asarray(self.gamma * n / _below(n, self.alpha, self.beta))
 
 
-def _below(n: F64, alpha: float, beta: float) -> F64:
+def _below(n: F64, alpha: float | F64, beta: float | F64) -> F64:
     return 1 + alpha * (n - 1) + beta * n * (n - 1)
 
 
@@ -63,8 +64,8 @@ def fit(n: Sequence[float] | F64, x: Sequence[float] | F64) -> Usl:
     counts = np.unique(ns)
     if counts.size < LEAST_COUNTS:
         return Usl(False, f"{counts.size} numbers of threads: at least {LEAST_COUNTS} are needed")
-    if not (np.isfinite(xs).all() and (xs > 0).all()):
-        return Usl(False, "a throughput is not above 0")
+    if not ((xs > LEAST_X).all() and (xs < 1 / LEAST_X).all()):
+        return Usl(False, "a throughput is not above 0, or no number")
     if not ((ns >= 1).all() and (ns <= MOST_THREADS).all()):
         return Usl(False, f"a number of threads is not between 1 and {MOST_THREADS:,}")
     best = _least_squares(ns, xs)
@@ -110,6 +111,8 @@ def _least_squares(n: F64, x: F64) -> tuple[float, float, float] | None:
 
     now = nnls(columns / y[:, None], np.ones_like(y))[0]  # least squares of relative errors
     least = squares(now)
+    if not math.isfinite(least):
+        return None
     for _ in range(100):
         sums = columns @ now
         step = nnls(columns / sums[:, None], np.log(y / sums) + 1)[0] - now
@@ -146,7 +149,7 @@ def _region(n: F64, x: F64, alpha: float, beta: float) -> _Region:
 
     def squares(a: F64, b: F64) -> tuple[F64, F64]:
         """Sum of squares and log gamma of each pair."""
-        errors = log_y + np.log(1 + a[..., None] * (n - 1) + b[..., None] * (n * (n - 1)))
+        errors = log_y + np.log(_below(n, np.clip(a, 0, 1)[..., None], np.clip(b, 0, None)[..., None]))
         log_gamma = errors.mean(axis=-1)
         return ((errors - log_gamma[..., None]) ** 2).sum(axis=-1), log_gamma
 

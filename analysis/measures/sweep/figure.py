@@ -11,6 +11,7 @@ OUTCOME = "outcome"
 CAUSE = "cause"
 LOCK = "lock"  # share of all CPU time spent spinning on one class of locks
 WITHIN = "within"  # of the series of one run: see within_run.py
+MOST_VALUE = 1e100  # beyond it sums of squares overflow: no figure of a run is so large
 KINDS = (METRIC, PHASE, OUTCOME, CAUSE, LOCK, WITHIN)
 
 

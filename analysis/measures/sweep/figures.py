@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from analysis.errors import ReportError, TableError
 from analysis.fork import ForkedTask
-from analysis.measures.sweep.figure import KINDS, Figure
+from analysis.measures.sweep.figure import KINDS, MOST_VALUE, Figure
 from analysis.measures.sweep.run_figures import MOST_FIGURES, RunFigures, run_figures
 from analysis.rundir.files import open_regular, rewritten
 from analysis.rundir.folder import make_inside
@@ -179,6 +179,8 @@ def _cached(sweep: Sweep, task: Task) -> RunFigures | None:
     except (TableError, OSError, pa.ArrowException, ValueError, AttributeError, RecursionError):
         return None
     if not rows or any(row["task"] != task.task or row["kind"] not in KINDS for row in rows):
+        return None
+    if not all(abs(row["value"]) < MOST_VALUE for row in rows):  # nor is NaN
         return None
     figures = [
         Figure(

@@ -7,7 +7,6 @@ run of a configuration and there in another.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from analysis.measures.compare.compared_locks import by_class, spin_share
 from analysis.measures.compare.compared_measures import Measure, causes, outcomes
 from analysis.measures.compare.compared_run import Compared, load_compared
 from analysis.measures.compare.per_operation import per_operation
-from analysis.measures.sweep.figure import CAUSE, LOCK, OUTCOME, PHASE, Figure
+from analysis.measures.sweep.figure import CAUSE, LOCK, MOST_VALUE, OUTCOME, PHASE, Figure
 from analysis.measures.sweep.within_run import within_run
 from analysis.measures.sweep.workload_metrics import workload_metrics
 from analysis.rundir.run import clean, dig
@@ -60,7 +59,7 @@ def run_figures(path: Path) -> RunFigures:
     ]
     named: dict[str, Figure] = {}
     for figure in figures:
-        if math.isfinite(figure.value) and len(named) < MOST_FIGURES:
+        if abs(figure.value) < MOST_VALUE and len(named) < MOST_FIGURES:
             named.setdefault(figure.measure, figure)
     virtual = compared.emulated or dig(run.facts, "machine", "vm") is not None
     return RunFigures(
