@@ -96,7 +96,7 @@ def difference_interval(a: Mean, b: Mean) -> Interval | None:
 
 
 def ratio_interval(a: Mean, b: Mean) -> Interval | None:
-    """Of b / a, by Fieller: all ratios r for which b - r a is within t standard errors of 0.
+    """Of b / a (fieller): all ratios r for which b - r a is within t standard errors of 0.
 
     None: a or b is a single observation, or a may be 0: then the ratios are unbounded.
     """

@@ -2,7 +2,8 @@
 """Drift of the machine during a sweep: residuals against the order of the runs, permuted within blocks.
 
 Each block has every configuration once, in a shuffled order. Without drift a value does not depend on its
-place in the block: the places could be exchanged. p is the share of such exchanges whose slope is as steep.
+place in the block: the places could be exchanged. p is the share of such exchanges whose slope is as steep
+(fisher1935).
 """
 
 from __future__ import annotations
