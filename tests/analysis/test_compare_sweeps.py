@@ -221,8 +221,8 @@ def one_each(folder: Path, **columns: Any) -> list[ComparedSweep]:
         ({"virtual": True}, "times in a virtual machine against times outside"),
         ({"bound": True}, "a lower bound"),
         ({"lossy": True}, "events were lost"),
-        ({"anchor": True}, "not measured on both sides"),
-        ({"machine": "m2"}, "not measured on both sides"),
+        ({"anchor": True}, "not measured on the other side"),
+        ({"machine": "m2"}, "not measured on the other side"),
         ({"measure": "other"}, None),
     ],
 )

@@ -82,8 +82,8 @@ def test_planted_sides_get_their_verdict(better: str, other: float, word: str, o
     ("first", "other", "word", "why"),
     [
         ([100], about(120), CANNOT_TELL, "single observation"),
-        ([], about(120), CANNOT_TELL, "not measured on both sides"),
-        ([float("nan")], about(120), CANNOT_TELL, "not measured on both sides"),
+        ([], about(120), CANNOT_TELL, "not measured on the first side"),
+        ([float("nan")], about(120), CANNOT_TELL, "not measured on the first side"),
         # 3 runs of 30 % spread: not even a doubling would be seen
         ([50, 100, 160], [60, 110, 170], CANNOT_TELL, "too few runs: 3 runs could have seen >= "),
         ([90, 100, 110], [92, 103, 112], NOT_SEEN, "3 runs could have seen >= "),

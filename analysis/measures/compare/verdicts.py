@@ -190,7 +190,8 @@ def _word(figure: Figure, difference: Difference | None, p: float | None) -> tup
     if figure.untold:
         return CANNOT_TELL, figure.untold
     if difference is None:
-        return CANNOT_TELL, "not measured on both sides"
+        lacking = "other" if _finite(figure.first) else "first"
+        return CANNOT_TELL, f"not measured on the {lacking} side"
     if difference.rule is None or p is None:
         return CANNOT_TELL, "single observation"
     if figure.better not in ("higher", "lower"):

@@ -18,6 +18,7 @@ from analysis.measures.compare.verdicts import (
     NO_WORSE,
     NOT_SEEN,
     RULE,
+    SIGNIFICANT,
     SMALL,
     WORSE,
     Cause,
@@ -32,7 +33,7 @@ from analysis.sections.compare.table import DIFFERS, ComparedTable
 
 EXIT_CODES = {NO_WORSE: 0, WORSE: 1, CANNOT_TELL: 3}
 SHORT = {NOT_SEEN: "none seen", SMALL: "small"}  # in the narrow column of a table
-INTEREST = (WORSE, CANNOT_TELL, SMALL, BETTER, NOT_SEEN)  # the order of rows
+INTEREST = (WORSE, CANNOT_TELL, SMALL, BETTER, NOT_SEEN)  # the order of rows with a difference
 MOST_ROWS = 60
 LEAST_NAME = 17
 CSV_COLUMNS = (
@@ -69,7 +70,9 @@ def fill(section: Section, verdicts: Verdicts) -> None:
         rows = sorted((one for one in these if one.p is not None), key=interest)
         if rows:
             cells = [_row(one) for one in rows[:MOST_ROWS]]
-            alike = [i for i, one in enumerate(rows[:MOST_ROWS]) if _is_alike(one)]
+            alike = [
+                i for i, one in enumerate(rows[:MOST_ROWS]) if _is_nothing(one) and not one.figure.is_headline
+            ]
             heads = ("<verdict", "<figure", first, other, "&ratio (95 %)", "p", "&sees %")
             section.tables.append(ComparedTable(heads, cells, LEAST_NAME, cells, 2, frozenset(alike)))
         if len(rows) > MOST_ROWS:
@@ -81,12 +84,15 @@ def fill(section: Section, verdicts: Verdicts) -> None:
 
 def interest(verdict: Verdict) -> tuple[bool, int, float]:
     """Key that sorts verdicts: headline figures first, then what is worse or open."""
-    return not verdict.figure.is_headline, INTEREST.index(verdict.word), verdict.p or 0.0
+    rank = len(INTEREST) if _is_nothing(verdict) else INTEREST.index(verdict.word)
+    return not verdict.figure.is_headline, rank, verdict.p or 0.0
 
 
-def _is_alike(verdict: Verdict) -> bool:
-    """Whether the short text leaves the row out."""
-    return verdict.word == NOT_SEEN and not verdict.figure.is_headline
+def _is_nothing(verdict: Verdict) -> bool:
+    """Whether neither the rule nor p says that the sides differ, however many runs there are."""
+    difference = verdict.difference
+    is_open = verdict.word in (NOT_SEEN, CANNOT_TELL) and (verdict.p is None or verdict.p >= SIGNIFICANT)
+    return is_open and (difference is None or not difference.rule)
 
 
 def _row(verdict: Verdict) -> list[str]:
