@@ -4,6 +4,7 @@
 import os
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from workloads import filesystems, studies
@@ -131,7 +132,8 @@ def _words_of(subject: StudySubject, words: Mapping[str, str], own: Mapping[str,
     chosen = {name: text for name, text in subject.words.items() if name not in own}
     all_words = {**words, **chosen}
     if "MEM" in all_words and "MEM" not in own and _is_inside(all_words):
-        chosen["MEM"] = show_size(max(parse_size(all_words["MEM"]), _LEAST_INSIDE_BYTES))
+        with suppress(ValueError):  # of a file of the user's: the planner names the fault
+            chosen["MEM"] = show_size(max(parse_size(all_words["MEM"]), _LEAST_INSIDE_BYTES))
     return chosen
 
 
