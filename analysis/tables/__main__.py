@@ -31,7 +31,7 @@ A run's tables are Parquet files, `tables/NAME.parquet`. The first report conver
   `unknown:N`. *text* is a dictionary of strings, too.
 - *Before* is the value in every row of a recording that is older than the column. Columns without it have
   been there from the first recording on. docs/SCHEMA.md has the log.
-- docs/SCHEMA.md describes the rest of the run directory.
+- docs/SCHEMA.md describes the rest of the run directory, and the tables of a sweep.
 
 """
 TYPES = {

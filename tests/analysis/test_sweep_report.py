@@ -4,10 +4,10 @@
 import csv
 import io
 import json
+import random
 import re
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,15 +15,16 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.discovery import find_parts
-from analysis.errors import OptionError
+from analysis.errors import OptionError, ReportError
 from analysis.figures import sweep as sweep_figures
-from analysis.measures.sweep.data import SweepData
+from analysis.measures.sweep.data import SweepData, make_groups
 from analysis.measures.sweep.figures import no_figures
 from analysis.measures.sweep.within_run import IN_SECOND_HALF
 from analysis.render import markdown, text
 from analysis.render.document import Document, Section, Table
 from analysis.render.output import Output, SweepSource
 from analysis.rundir.run import clean
+from analysis.rundir.sweep_dir import open_sweep
 from analysis.sections.sweep import show
 from analysis.sections.sweep.document import find_sections, make_document
 from analysis.sections.sweep.files import COLUMNS, as_csv, as_json
@@ -32,7 +33,6 @@ from tests.analysis.sweep_data import make_data, text_of
 from tests.analysis.sweeps import FIGURE_COLUMNS, configuration, figures, sweep_json, write_sweep
 
 A, B, C = [98.0, 100.0, 102.0], [78.0, 80.0, 82.0], [99.0, 101.0, 103.0]
-TREE = Path(__file__).parents[2]
 
 
 def _section(data: SweepData, key: str) -> str:
@@ -360,14 +360,10 @@ def test_mean_and_half_width_are_in_one_unit(
     assert show.with_half(value, half, unit) == wanted
 
 
-def _run(*argv: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "analysis", *argv]
-    return subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=False)
-
-
 def test_commands_have_their_exit_codes(half_done: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = _run("report", str(half_done))
-    assert done.returncode == 0 and "ANSWER" in done.stdout and str(half_done / "sweep.txt") in done.stdout
+    assert main(["report", str(half_done)]) == 0
+    told = capsys.readouterr().out
+    assert "ANSWER" in told and str(half_done / "sweep.txt") in told
     assert main(["report", "--locks=all", str(half_done)]) == 2
     assert main(["sweep-goal", str(half_done), "none"]) == 2
     assert main(["sweep-goal", str(half_done)]) == 2  # it has no goal of its own
@@ -396,3 +392,61 @@ def test_answer_says_why_rule_and_p_disagree(tmp_path: Path) -> None:
     wide = [[100.0, 140.0] * 5, [80.0, 120.0] * 5]
     told = _section(make_data(tmp_path / "t", figures(dict(zip("ab", wide, strict=True)))), "answer")
     assert "their intervals overlap: not told apart by the rule, p 0.04" in told
+
+
+JUNK: list[Any] = [
+    None,
+    True,
+    -1,
+    1e308,
+    10**40,
+    "",
+    "x" * 3000,
+    "\x1b[0m",
+    [],
+    {},
+    [1, [2]],
+    {"a": {"b": []}},
+    "c01",
+]
+
+
+def _spoilt(rng: random.Random, value: Any) -> Any:
+    """The value with some of its parts left out, or replaced by others of any type."""
+    if rng.random() < 0.03:
+        return rng.choice(JUNK)
+    if isinstance(value, dict):
+        return {key: _spoilt(rng, part) for key, part in value.items() if rng.random() > 0.02}
+    return [_spoilt(rng, part) for part in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_spoilt_plan_and_markers_never_crash_the_report(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    frame = pd.concat([figures({"c01": A, "c02": B}), _cause({"c01": A, "c02": B}, "seeks")])
+    plan = [configuration(1, {"FS": "ext4"}), configuration(2, {"FS": "xfs"})]
+    data = make_data(tmp_path / "s", frame, plan, goal_pct=5.0, absent=[{"what": "a", "why": "b"}])
+    for path in (data.sweep.path / "sweep.json", *data.sweep.path.glob("runs/*/task.json")):
+        path.write_text(json.dumps(_spoilt(rng, json.loads(path.read_text()))))
+    try:
+        sweep = open_sweep(data.sweep.path)
+    except ReportError:
+        return
+    done = [task.task for task in sweep.tasks if task.outcome == "done"]
+    known = frame[frame.task.isin(done) & frame.configuration.isin([one.id for one in sweep.configurations])]
+    spoilt = SweepData(sweep, known, {}, make_groups(sweep.configurations, known), {})
+    told = text.render(make_document(spoilt))
+    assert max(map(len, told.splitlines())) <= 80
+    assert json.loads(as_json(spoilt)) and as_csv(spoilt)
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    path = write_sweep(tmp_path / "s", sweep_json([configuration(1, {"FS": "ext4"})]), {"c01-r01": 100.0})
+    (tmp_path / "elsewhere").mkdir()
+    (path / "tables").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "text").write_text("mine")
+    (path / "sweep.txt").symlink_to(tmp_path / "text")
+    make_sweep_report(path)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert (tmp_path / "text").read_text() == "mine"
+    assert "ext4, 100 (1 run)" in (path / "sweep.txt").read_text()

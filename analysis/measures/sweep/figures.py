@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ from analysis.rundir.sweep_dir import MARKER, RUNS, Sweep, Task
 CACHE = ("tables", "figures")
 VERSION = 3  # raised when figures are measured otherwise: older caches are made anew
 METADATA_KEY = b"seekmeter"
+MANY = 10  # runs to be measured: so many take a while, which is said
 MOST_BYTES = 16 << 20  # of one cached file
 # Columns of the files. fs, wl and rep are in their paths: readers of partitioned data sets take them there.
 _TEXTS = ("task", "configuration", "part", "subject", "label", "machine", "kernel", "disk", "words")
@@ -70,11 +72,13 @@ def load_figures(sweep: Sweep) -> pd.DataFrame:
 def read_figures(sweep: Sweep) -> SweepFigures:
     """The figures of all runs that are done, from the cache or measured now."""
     frames, unreadable = [], {}
-    for task in sweep.tasks:
-        if task.outcome != "done":
-            continue
+    done = [task for task in sweep.tasks if task.outcome == "done"]
+    kept = {task.task: figures for task in done if (figures := _cached(sweep, task)) is not None}
+    if len(done) - len(kept) >= MANY:
+        print(f"measuring {len(done) - len(kept)} runs, one after the other", file=sys.stderr, flush=True)
+    for task in done:
         try:
-            frames.append(_frame(task, _cached(sweep, task) or _measured(sweep, task)))
+            frames.append(_frame(task, kept.get(task.task) or _measured(sweep, task)))
         except (ReportError, TableError) as error:
             unreadable[task.task] = str(error)
         except MemoryError:

@@ -55,9 +55,9 @@ def _table(group: Group, causes: Causes, section: Section) -> Table:
         columns = [columns[0], *columns[-MOST_COLUMNS + 1 :]]
         left = len(group.ranking.rows) - MOST_COLUMNS
         section.notes.append(f"the best and the last {MOST_COLUMNS - 1} configurations; {left} are left out")
-    heads = ["<beside", columns[0].label]
+    heads = ["<beside", show.head(columns[0])]
     for one in columns[1:]:
-        heads += [one.label, "&ratio"]
+        heads += [show.head(one), "&ratio"]
     runs = {row.configuration.id: row.n for row in group.ranking.rows}
     rows = [_row(group.ranking, columns, runs)]
     rows += [_row(ranking, columns, runs) for ranking in causes.rankings[:MOST_ROWS]]

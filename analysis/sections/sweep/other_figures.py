@@ -41,7 +41,7 @@ def _section(data: SweepData, group: Group) -> Section:
     rankings = [group.rank(measure) for measure in measures[:MOST_MEASURES]]
     section.tables.append(
         Table(
-            ["<figure", *(one.label for one in columns)],
+            ["<figure", *(show.head(one) for one in columns)],
             [[show.heading(r.measure, r.unit), *_cells(r, [one.id for one in columns])] for r in rankings],
             NAME_WIDTH,
         )

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from analysis import units
 from analysis.measures.common.statistics import Interval
 from analysis.measures.sweep.data import Group, SweepData
 from analysis.measures.sweep.ranking import Ranked
+from analysis.rundir.sweep_dir import Configuration
 
+HEAD_LETTERS = 14
 DIFFERS = "!"  # behind a ratio of means that differ by the rule
 _PREFIXES = {
     "B": (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
@@ -51,6 +55,11 @@ def heading(measure: str, unit: str) -> str:
         last == unit or (unit.startswith("/") and last.endswith(unit)) or f"{unit} {last}" == "s seconds"
     )
     return measure if not unit or is_named or unit in IN_CELLS else f"{measure}, {unit}"
+
+
+def head(configuration: Configuration) -> str:
+    """A configuration's label as the heading of a column, folded to be narrow."""
+    return "\n".join(textwrap.wrap(configuration.label, HEAD_LETTERS)) or configuration.id
 
 
 def ratio(value: float | None) -> str:
