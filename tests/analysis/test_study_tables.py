@@ -7,6 +7,7 @@ Expected numbers are worked out by hand from the published figures, or follow fr
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ import pytest
 
 from analysis.measures.study.cells import Cells, relative
 from analysis.measures.study.results import StudyResults, measure_study
+from analysis.measures.sweep.data import load_data
 from analysis.render import text
 from analysis.render.document import Section
 from analysis.rundir.sweep_dir import open_sweep
 from analysis.sections.study.document import make_document
 from analysis.sections.study.shape import find_shapes, needs
 from analysis.sections.study.shapes.ranking import deltas
+from analysis.sections.sweep.normalised import build_normalised
 from tests.analysis.studies import Figures, frame_of, measured_study, published_of, study_sweep, toml_of
-from tests.analysis.sweeps import marker, sweep_json
+from tests.analysis.sweeps import configuration, marker, sweep_json, write_sweep
 
 
 @pytest.fixture(scope="module")
@@ -277,3 +280,22 @@ def test_an_unknown_key_is_named_with_the_known_ones(tmp_path: Path) -> None:
     sweep = study_sweep(tmp_path / "s", {**HOSTILE[0], "subject": []}, [])
     problem = measure_study(sweep, frame_of(sweep, {}), needs())[0].study.problems[0]
     assert "'wrong' is unknown" in problem and "operations takes" in problem and "published" in problem
+
+
+def test_a_sweep_over_schedulers_is_normalised(tmp_path: Path) -> None:
+    chosen = [
+        configuration(n, {"FS": fs, "SCHED": sched})
+        for n, (fs, sched) in enumerate(product(("ext4", "xfs"), ("none", "bfq")), 1)
+    ]
+    rates = {"c01-r01": 100.0, "c02-r01": 50.0, "c03-r01": 150.0, "c04-r01": 200.0}
+    data = load_data(write_sweep(tmp_path / "s", sweep_json(chosen, axes=["FS", "SCHED"]), rates))
+    (section,) = build_normalised(data)
+    of_best, _, best = section.tables[0].rows[:3]
+    assert list(of_best[1:]) == ["of best", "0.50", "1.00"]  # 100 / 200
+    assert list(best[1:]) == ["best SCHED", "none", "bfq"]
+    options = [list(row[1:]) for row in section.tables[1].rows]
+    assert section.tables[1].titles[2:] == ["none", "bfq"]
+    assert options == [["ext4", "1.00", "0.50"], ["xfs", "0.75", "1.00"]]
+    without = [configuration(1, {"FS": "ext4"}), configuration(2, {"FS": "xfs"})]
+    rates = {"c01-r01": 100.0, "c02-r01": 50.0}
+    assert build_normalised(load_data(write_sweep(tmp_path / "t", sweep_json(without), rates))) == []

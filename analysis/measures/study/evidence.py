@@ -20,9 +20,12 @@ from analysis.measures.study.agreement import AGREES, DISAGREES, Agreement, Pair
 LARGE = 1.5  # a ratio of means from which a difference gets evidence
 LEAST = 1.1  # of a measure shown beside it
 SHOWN = 4  # measures of a pair, one a group
+TIMES = ("locks", "calls")  # groups of sums of time
 GROUPS = ("locks", "seeks", "bytes", "calls", "latencies", "device")
 LEAST_SPIN = 0.01  # of all CPU time: a lock that spins for less in both is no evidence
 RATES = ("/s", "MB/s")  # follow the length of the runs, which is what differs
+OUTSIDE = ("mkfs", "fsck")
+OUTSIDE_WHY = "mkfs and fsck are outside of the recorded time"
 BELOW = "below 1 %"
 DEFINITION = (
     "beside it: measures of whole runs in which every run of the one subject is above every run of the"
@@ -80,27 +83,25 @@ def measure_evidence(agreement: Agreement, figures: pd.DataFrame, machine: str) 
         if DISAGREES in (pair.order, pair.ratio)
         or (pair.difference is not None and pair.difference.rule is not False and pair.weight >= LARGE)
     ]
-    by_runs: dict[tuple[str, str, str], list[Pair]] = {}
+    by_runs: dict[tuple[str, str, str, bool], list[Pair]] = {}
     for pair in large:
         first, second = (cell.measured.traced if cell.measured else "" for cell in pair.cells)
-        by_runs.setdefault((pair.table, first, second), []).append(pair)
+        key = pair.table, first, second, pair.row.measure in OUTSIDE
+        by_runs.setdefault(key, []).append(pair)
     mask = (figures["machine"] == machine) & figures["kind"].isin(["cause", "lock"])
     causes = figures[mask & pd.notna(figures["value"])]
     by_configuration = {str(name): frame for name, frame in causes.groupby("configuration", sort=False)}
     found = []
-    for (_, first, second), pairs in by_runs.items():
+    for (_, first, second, is_outside), pairs in by_runs.items():
         pairs.sort(key=importance)
         a, b = by_configuration.get(first), by_configuration.get(second)
-        if a is None or b is None:
-            found.append(Evidence(tuple(pairs), (), "no trace of these runs"))
+        if is_outside or a is None or b is None:
+            found.append(Evidence(tuple(pairs), (), OUTSIDE_WHY if is_outside else "no trace of these runs"))
             continue
         shown_already = {pair.row.measure for pair in pairs}
         beside = _beside(a[~a["measure"].isin(shown_already)], b[~b["measure"].isin(shown_already)])
-        found.append(
-            Evidence(
-                tuple(pairs), tuple(beside), "" if beside else "no recorded measure tells all runs apart"
-            )
-        )
+        why = "" if beside else "no recorded measure tells all runs apart"
+        found.append(Evidence(tuple(pairs), tuple(beside), why))
     return sorted(found, key=lambda one: importance(one.pairs[0]))
 
 
@@ -125,9 +126,13 @@ def _beside(a: pd.DataFrame, b: pd.DataFrame) -> list[Beside]:
     return [best[group] for group in GROUPS if group in best][:SHOWN]
 
 
-def _strength(one: Beside) -> tuple[bool, float, str]:
-    """Measures that both subjects have go first."""
-    return math.isfinite(one.weight), one.weight if math.isfinite(one.weight) else 0.0, one.measure
+def _strength(one: Beside) -> tuple[bool, bool, float, str]:
+    """Amounts (times, counts, bytes) go first, then measures that both subjects have, then large ratios."""
+    is_amount = (
+        one.measure == "seeks" or one.measure.endswith((": requests", ": bytes")) or one.group in TIMES
+    )
+    is_finite = math.isfinite(one.weight)
+    return is_amount, is_finite, one.weight if is_finite else 0.0, one.measure
 
 
 def _runs(frame: pd.DataFrame) -> int:

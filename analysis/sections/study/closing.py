@@ -6,11 +6,12 @@ Every clause states counts or figures of the tables above; no clause is fixed te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from analysis import units
-from analysis.measures.study.agreement import AGREES, CANNOT_TELL, DISAGREES, FACTOR, SINGLE, Pair
+from analysis.measures.study.agreement import AGREES, CANNOT_TELL, DISAGREES, FACTOR, NOT_TOLD, SINGLE, Pair
+from analysis.measures.study.cells import Row
 from analysis.measures.study.evidence import Evidence
 from analysis.measures.study.results import StudyResults
 from analysis.render.document import Section
@@ -18,28 +19,32 @@ from analysis.sections.study.cell_text import unit_of
 from analysis.sections.study.missing import missing_rows
 from analysis.sections.study.pair_text import beside_sentence, here_text, paper_text
 
-NAMED = 5  # pairs of one kind that are named
+NAMED = 4  # pairs of one kind that are named
+ROWS_NAMED = 3  # of two subjects that disagree
+SHORT_S = 1.0  # a shorter time says little
 MISSING_NAMED = 6
 NONE = "none"
+Names = Mapping[tuple[str, str], str]  # of a row, by its table's title and its name
 
 
 def build_closing(results: StudyResults) -> Section:
     """The paragraph, a line of sense a clause."""
     section = Section(title="What it comes to", essential=True)
-    facts = section.facts
+    facts, names = section.facts, row_names(results)
     told = [pair for pair in results.agreement.pairs if pair.published_order is not None]
     with_ratio = [pair for pair in results.agreement.pairs if pair.published_ratio is not None]
     if told or with_ratio:
         facts.append(("orders", _orders(told)))
         facts.append(("ratios", _ratios(with_ratio)))
-        facts.append(("agree", _named(_agreeing(told))))
-        facts.extend(_disagreeing(results))
+        facts.extend(_short([*told, *with_ratio]))
+        facts.append(("agree", _named(_agreeing(told), NAMED, names)))
+        facts.extend(_disagreeing(results, names))
         cannot = [pair for pair in told if pair.order == CANNOT_TELL]
         if cannot:
-            facts.append(("cannot tell", _cannot(cannot)))
+            facts.append(("cannot tell", _cannot(cannot, names)))
     else:
         facts.append(("paper", "no two subjects with published figures are measured: nothing to agree with"))
-        facts.extend(_largest(results))
+        facts.extend(_largest(results, names))
     missing = missing_rows(results)
     if missing:
         shown = "; ".join(f"{what} ({why})" for what, why in missing[:MISSING_NAMED])
@@ -77,6 +82,8 @@ def _ratios(pairs: Sequence[Pair]) -> str:
     text = f"of {len(pairs)}: {agree} within a factor of {FACTOR:g}, {disagree} further off"
     if cannot:
         text += f", {cannot} whose interval has room for both"
+    if pairs and all(pair.order in (SINGLE, NOT_TOLD) for pair in pairs):
+        text += "; of single runs, with chance in them"
     factors = [pair.factor for pair in pairs if pair.factor is not None and not pair.published_bound]
     return text + (f"; the median is {units.figures(median(factors))} times off" if factors else "")
 
@@ -98,26 +105,59 @@ def _agreeing(told: Sequence[Pair]) -> list[Pair]:
     return [*first, *(pair for pair in agreeing if pair not in first)]
 
 
-def pair_sentence(pair: Pair) -> str:
+def row_names(results: StudyResults) -> Names:
+    """Names of rows with their unit; where several tables have a row of one name, with the table's title."""
+    tables: dict[str, set[str]] = {}
+    for table in results.tables:
+        for row in table.rows:
+            tables.setdefault(row.name, set()).add(table.spec.title)
+    return {
+        (table.spec.title, row.name): _row_name(table.spec.title if len(tables[row.name]) > 1 else "", row)
+        for table in results.tables
+        for row in table.rows
+    }
+
+
+def _row_name(title: str, row: Row) -> str:
+    unit = f" ({unit_of(row)})" if unit_of(row) else ""
+    return f"{title}, {row.name}{unit}" if title else f"{row.name}{unit}"
+
+
+def pair_sentence(pair: Pair, names: Names) -> str:
     """Row, who against whom, here and in the paper."""
-    unit = f" ({unit_of(pair.row)})" if unit_of(pair.row) else ""
-    return f"{pair.row.name}{unit}: {pair.second}/{pair.first} {here_text(pair)}, paper {paper_text(pair)}"
+    name = names[pair.table, pair.row.name]
+    return f"{name}: {pair.second}/{pair.first} {here_text(pair)}, paper {paper_text(pair)}"
 
 
-def _named(pairs: Sequence[Pair]) -> str:
+def _named(pairs: Sequence[Pair], most: int, names: Names) -> str:
     if not pairs:
         return NONE
-    text = "; ".join(pair_sentence(pair) for pair in pairs[:NAMED])
-    return text + (f"; and {len(pairs) - NAMED} more" if len(pairs) > NAMED else "")
+    text = "; ".join(pair_sentence(pair, names) for pair in pairs[:most])
+    return text + (f"; and {len(pairs) - most} more" if len(pairs) > most else "")
 
 
-def _disagreeing(results: StudyResults) -> list[tuple[str, str]]:
+def _short(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
+    """How many compared times are too short to tell."""
+    means = {
+        (pair.table, pair.row.name, cell.measured.configuration): cell.measured.mean.value
+        for pair in pairs
+        for cell in pair.cells
+        if cell.measured is not None and pair.row.unit == "s"
+    }
+    short = sum(mean < SHORT_S for mean in means.values())
+    if not short:
+        return []
+    of_all = f"{short} of the {len(means)} times that are compared"
+    return [("too short", f"{of_all} are below {SHORT_S:g} s here: too short to tell much")]
+
+
+def _disagreeing(results: StudyResults, names: Names) -> list[tuple[str, str]]:
     """Disagreements by pair of subjects, the furthest off first, with what the runs of both show."""
     facts: list[tuple[str, str]] = []
     for one in results.evidence:
         pairs = [pair for pair in one.pairs if DISAGREES in (pair.order, pair.ratio)]
         if pairs:
-            facts.append(("" if facts else "disagree", f"{_named(pairs)}; {_beside(one)}"))
+            facts.append(("" if facts else "disagree", f"{_named(pairs, ROWS_NAMED, names)}; {_beside(one)}"))
     if len(facts) > NAMED:
         return [*facts[:NAMED], ("", f"and {len(facts) - NAMED} more pairs of subjects")]
     return facts or [("disagree", NONE)]
@@ -127,23 +167,24 @@ def _beside(one: Evidence) -> str:
     if not one.beside:
         return f"beside it: {one.why}"
     shown = ", ".join(beside_sentence(beside) for beside in one.beside)
-    return f"beside it ({one.pairs[0].first} against {one.pairs[0].second}): {shown}"
+    return f"beside it, in whole runs ({one.pairs[0].first} against {one.pairs[0].second}): {shown}"
 
 
-def _largest(results: StudyResults) -> list[tuple[str, str]]:
+def _largest(results: StudyResults, names: Names) -> list[tuple[str, str]]:
     """Without published figures: the largest measured differences with what their runs show."""
     facts: list[tuple[str, str]] = []
     for one in results.evidence[:NAMED]:
         pair = one.pairs[0]
-        text = f"{pair.row.name}: {pair.second}/{pair.first} {here_text(pair)}; {_beside(one)}"
+        name = names[pair.table, pair.row.name]
+        text = f"{name}: {pair.second}/{pair.first} {here_text(pair)}; {_beside(one)}"
         facts.append(("" if facts else "largest", text))
     return facts
 
 
-def _cannot(pairs: Sequence[Pair]) -> str:
+def _cannot(pairs: Sequence[Pair], names: Names) -> str:
     def seen(pair: Pair) -> str:
         pct = pair.difference.seen_pct if pair.difference is not None else None
-        return f"{pair.row.name}: {pair.first}, {pair.second}" + (
+        return f"{names[pair.table, pair.row.name]}: {pair.first}, {pair.second}" + (
             f" (seen from {units.figures(pct, 2)} %)" if pct is not None else ""
         )
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from analysis.measures.study.published import Published
 from analysis.measures.study.results import StudyResults
 from analysis.render.document import Section, Table
 
@@ -21,6 +22,10 @@ def missing_rows(results: StudyResults) -> list[tuple[str, str]]:
     for one in sweep.configurations:
         for option, why in one.left_out.items():
             rows[f"{one.subject}: {option}", why] = None
+    for name, figures in unused_published(results).items():
+        remarks = list(dict.fromkeys(figure.note for figure in figures if figure.note))
+        count = f"{len(figures)} published figure{'s' if len(figures) > 1 else ''} of {name}"
+        rows[count, "no table of this study has them" + "".join(f"; {one}" for one in remarks[:2])] = None
     failed: dict[str, str] = {}
     for task in sweep.tasks:
         if task.outcome in ("failed", "interrupted", "unreadable") and task.configuration is not None:
@@ -30,6 +35,12 @@ def missing_rows(results: StudyResults) -> list[tuple[str, str]]:
     for label, why in failed.items():
         rows[f"a run of {label}", why] = None
     return list(rows)
+
+
+def unused_published(results: StudyResults) -> dict[str, list[Published]]:
+    """Published tables that no table of the study shows."""
+    shown = {table.spec.published for table in results.tables}
+    return {name: list(of.values()) for name, of in results.study.published.items() if name not in shown}
 
 
 def build_missing(results: StudyResults) -> Section:

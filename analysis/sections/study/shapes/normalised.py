@@ -19,6 +19,11 @@ DEFINITION = (
 
 
 def build(table: Cells, _: StudyResults) -> Section:
+    """The section of a study's table."""
+    return make_section(table)
+
+
+def make_section(table: Cells) -> Section:
     """Two tables: file systems against the best one; options against each file system's best."""
     reasons = Reasons()
     axis = table.spec.axis
