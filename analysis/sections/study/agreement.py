@@ -19,7 +19,14 @@ from analysis.measures.study.evidence import DEFINITION as BESIDE
 from analysis.measures.study.evidence import LARGE, Evidence
 from analysis.measures.study.results import StudyResults
 from analysis.render.document import Section, Table
-from analysis.sections.study.pair_text import beside_text, here_text, paper_text, verdict_text
+from analysis.sections.study.pair_text import (
+    Names,
+    beside_text,
+    here_text,
+    paper_text,
+    row_names,
+    verdict_text,
+)
 
 MOST_PAIRS = 24  # lines of the table of disagreements
 MOST_EVIDENCE = 16
@@ -98,19 +105,20 @@ def build_disagreements(results: StudyResults) -> Section:
         section.notes.append("no order and no ratio that can be told disagrees with the paper's")
         return section
     pairs.sort(key=lambda pair: (pair.order != DISAGREES, -(pair.factor or 0.0)))
+    names = row_names(results)
     lines = [
         [
-            pair.row.name,
+            names[pair.table, pair.row.name],
             f"{pair.second} / {pair.first}",
+            verdict_text(pair),
             here_text(pair),
             paper_text(pair),
-            verdict_text(pair),
         ]
         for pair in pairs[:MOST_PAIRS]
     ]
-    section.tables.append(Table(["<row", "<ratio of", "here", "paper", "<"], lines, least_left=16))
+    section.tables.append(Table(["<row", "<ratio of", "<", "here", "paper"], lines, least_left=16))
     if len(pairs) > MOST_PAIRS:
-        section.notes.append(f"and {len(pairs) - MOST_PAIRS} more, see study.csv")
+        section.notes.append(f"and {len(pairs) - MOST_PAIRS} more, see study-pairs.csv")
     section.definition = "here: ratio of the means with its 95 % interval (Fieller); single: one run a side."
     return section
 
@@ -122,21 +130,22 @@ def build_evidence(results: StudyResults) -> Section:
         section.notes.append(f"no measured difference reaches a factor of {LARGE:g}, and none disagrees")
         return section
     lines: list[list[str]] = []
+    names = row_names(results)
     for one in results.evidence[:MOST_EVIDENCE]:
-        lines += _evidence_lines(one)
+        lines += _evidence_lines(one, names)
     if lines:
         section.tables.append(
             Table(["<two subjects: row, then what their runs show", "first", "second"], lines, 40)
         )
     without = [one for one in results.evidence if not one.beside]
     for why in dict.fromkeys(one.why for one in without):
-        names = dict.fromkeys(
+        subjects = dict.fromkeys(
             f"{one.pairs[0].first}, {one.pairs[0].second}" for one in without if one.why == why
         )
-        section.notes.append(f"nothing beside {'; '.join(list(names)[:MOST_ROWS])}: {why}")
+        section.notes.append(f"nothing beside {'; '.join(list(subjects)[:MOST_ROWS])}: {why}")
     if len(results.evidence) > MOST_EVIDENCE:
         section.notes.append(
-            f"and {len(results.evidence) - MOST_EVIDENCE} more pairs of configurations, see study.csv"
+            f"and {len(results.evidence) - MOST_EVIDENCE} more pairs of configurations, see study-pairs.csv"
         )
     return section
 
@@ -149,7 +158,7 @@ def rows_named(pairs: Sequence[Pair]) -> str:
     )
 
 
-def _evidence_lines(one: Evidence) -> list[list[str]]:
+def _evidence_lines(one: Evidence, names: Names) -> list[list[str]]:
     """The pair with its rows, then a line a measure."""
     if not one.beside:
         return []
@@ -157,7 +166,7 @@ def _evidence_lines(one: Evidence) -> list[list[str]]:
     first, second = (
         units.rate(cell.measured.mean.value) if cell.measured is not None else "-" for cell in pair.cells
     )
-    lines = [[f"{pair.first}, {pair.second}: {pair.row.name}", first, second]]
+    lines = [[f"{pair.first}, {pair.second}: {names[pair.table, pair.row.name]}", first, second]]
     if len(one.pairs) > 1:
         lines.append([f"  and {rows_named(one.pairs[1:])}", "", ""])
     lines += [[f"    {beside.measure}", *beside_text(beside)] for beside in one.beside]

@@ -6,25 +6,22 @@ Every clause states counts or figures of the tables above; no clause is fixed te
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from analysis import units
 from analysis.measures.study.agreement import AGREES, CANNOT_TELL, DISAGREES, FACTOR, NOT_TOLD, SINGLE, Pair
-from analysis.measures.study.cells import Row
 from analysis.measures.study.evidence import Evidence
 from analysis.measures.study.results import StudyResults
 from analysis.render.document import Section
-from analysis.sections.study.cell_text import unit_of
 from analysis.sections.study.missing import missing_rows
-from analysis.sections.study.pair_text import beside_sentence, here_text, paper_text
+from analysis.sections.study.pair_text import Names, beside_sentence, here_text, paper_text, row_names
 
 NAMED = 4  # pairs of one kind that are named
 ROWS_NAMED = 3  # of two subjects that disagree
 SHORT_S = 1.0  # a shorter time says little
 MISSING_NAMED = 6
 NONE = "none"
-Names = Mapping[tuple[str, str], str]  # of a row, by its table's title and its name
 
 
 def build_closing(results: StudyResults) -> Section:
@@ -103,24 +100,6 @@ def _agreeing(told: Sequence[Pair]) -> list[Pair]:
     }  # of each row the furthest apart
     first = sorted(by_row.values(), key=lambda pair: -pair.weight)
     return [*first, *(pair for pair in agreeing if pair not in first)]
-
-
-def row_names(results: StudyResults) -> Names:
-    """Names of rows with their unit; where several tables have a row of one name, with the table's title."""
-    tables: dict[str, set[str]] = {}
-    for table in results.tables:
-        for row in table.rows:
-            tables.setdefault(row.name, set()).add(table.spec.title)
-    return {
-        (table.spec.title, row.name): _row_name(table.spec.title if len(tables[row.name]) > 1 else "", row)
-        for table in results.tables
-        for row in table.rows
-    }
-
-
-def _row_name(title: str, row: Row) -> str:
-    unit = f" ({unit_of(row)})" if unit_of(row) else ""
-    return f"{title}, {row.name}{unit}" if title else f"{row.name}{unit}"
 
 
 def pair_sentence(pair: Pair, names: Names) -> str:

@@ -3,11 +3,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from analysis import units
 from analysis.measures.common.statistics import Mean
 from analysis.measures.study.agreement import DISAGREES, Pair
+from analysis.measures.study.cells import Row
 from analysis.measures.study.evidence import BELOW, Beside
-from analysis.sections.study.cell_text import number
+from analysis.measures.study.results import StudyResults
+from analysis.sections.study.cell_text import number, unit_of
+
+Names = Mapping[tuple[str, str], str]  # of a row, by its table's title and its name
+
+
+def row_names(results: StudyResults) -> Names:
+    """Names of rows with their unit; where several tables have a row of one name, with the table's title."""
+    tables: dict[str, set[str]] = {}
+    for table in results.tables:
+        for row in table.rows:
+            tables.setdefault(row.name, set()).add(table.spec.title)
+    return {
+        (table.spec.title, row.name): _row_name(table.spec.title if len(tables[row.name]) > 1 else "", row)
+        for table in results.tables
+        for row in table.rows
+    }
+
+
+def _row_name(title: str, row: Row) -> str:
+    unit = f" ({unit_of(row)})" if unit_of(row) else ""
+    return f"{title}, {row.name}{unit}" if title else f"{row.name}{unit}"
 
 
 def ratio(value: float) -> str:
