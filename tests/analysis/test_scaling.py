@@ -16,9 +16,11 @@ from matplotlib import colors
 
 from analysis.figures import save, style
 from analysis.figures.sweep import scaling as picture
+from analysis.measures.common.statistics import Mean
 from analysis.measures.compare.per_operation import CPU_TIME, LOCK_WAIT, ONE_LOCK, SPIN, THREAD_TIME
 from analysis.measures.scaling.growth import CPU, REST, measure_growth
 from analysis.measures.scaling.lines import Line, find_lines
+from analysis.measures.scaling.saturation import find_saturation
 from analysis.measures.scaling.scaling import measure_scaling
 from analysis.measures.statistics import power_law, usl
 from analysis.render.document import Section
@@ -164,6 +166,14 @@ def test_saturation_is_the_smallest_number_not_below_the_best() -> None:
     assert growing.n is None and growing.why == "throughput still grows at 4"
     single = measure_scaling(line_of({1: 100, 2: 195, 4: 190}, reps=1)).saturation
     assert single.n is None and single.why == "single runs: no verdict"
+
+
+def test_saturation_is_shown_as_a_range_where_runs_are_few() -> None:
+    exact = find_saturation({1: Mean(50, 1, 3), 4: Mean(95, 1, 3), 8: Mean(100, 1, 3), 16: Mean(99, 1, 3)})
+    assert exact.text == "4"
+    wide = find_saturation({1: Mean(50, 1, 3), 4: Mean(80, 15, 3), 8: Mean(100, 15, 3), 16: Mean(99, 1, 3)})
+    assert wide.text == "4 to 8"
+    assert find_saturation({1: Mean(50, 1, 3), 4: Mean(80, None, 1)}).text == find_saturation({}).text == "-"
 
 
 def test_fits_are_those_of_all_repetitions() -> None:

@@ -12,7 +12,8 @@ from analysis import units
 from analysis.measures.common.statistics import Interval
 from analysis.measures.scaling.growth import ALL_LOCKS, CAUTION, DEFINITION, REST, Cost, Grown, measure_growth
 from analysis.measures.scaling.lines import Line, find_lines
-from analysis.measures.scaling.scaling import SATURATION, Scaling, measure_scaling
+from analysis.measures.scaling.saturation import SATURATION, SEES
+from analysis.measures.scaling.scaling import Scaling, measure_scaling
 from analysis.measures.sweep.data import SweepData
 from analysis.render.document import Section, Table
 from analysis.sections.sweep import show
@@ -64,7 +65,9 @@ def _scaling(data: SweepData, axis: str, lines: Sequence[Line]) -> Section:
             section.notes.append(f"{one.line.name}: no fit of the law: {one.law.why}")
         elif one.law.why_no_peak:
             section.notes.append(f"{one.line.name}: no peak: {one.law.why_no_peak}")
-    section.definition = f"Mean +- 95 % half-width (Student t) of n runs; ^: the best. {SATURATION}. {LAW}"
+    section.definition = (
+        f"Mean +- 95 % half-width (Student t) of n runs; ^: the best. {SATURATION}; {SEES}. {LAW}"
+    )
     return section
 
 
@@ -105,9 +108,7 @@ def _fits(shown: Sequence[Scaling]) -> Table:
     rows = []
     for one in shown:
         saturation, trend, law = one.saturation, one.trend, one.law
-        first, near = saturation.first, saturation.n
-        cells = ["-" if first is None else f"{first}" if first == near else f"{first} to {near}"]
-        cells.append(show.percent(saturation.seen_pct))
+        cells = [saturation.text, show.percent(saturation.seen_pct)]
         if trend is None:
             cells += ["-"] * 3
         else:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from analysis import units
+from analysis.measures.scaling.saturation import SATURATION, find_saturation
 from analysis.measures.statistics import power_law, usl
 from analysis.measures.study.cells import Cells, Measured, Row
 from analysis.measures.study.published import Needs
 from analysis.measures.study.results import StudyResults
-from analysis.measures.study.scaling import curve, saturation
+from analysis.measures.study.scaling import curve
 from analysis.render.document import Section, Table
 from analysis.sections.study.cell_text import Reasons, figure, finish, unit_of
 from analysis.sections.study.shape import Shape
@@ -16,8 +17,8 @@ from analysis.sections.study.shape import Shape
 DEFINITION = (
     "a x^b: least squares in logarithms, all runs as points. R2 in logarithms is what spreadsheets print;"
     " R2 of the values is below it where the trend misses the large ones, and below 0 where a mean is"
-    " nearer. 95 % is b's interval. Saturation: the smallest x whose mean does not differ from the best"
-    " mean by the rule. USL: X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)); alpha: share of work"
+    " nearer. 95 % is b's interval."
+    f" {SATURATION}. USL: X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)); alpha: share of work"
     " that one process does at a time; beta: cost of coherence."
 )
 
@@ -69,7 +70,7 @@ def _fits(subject: str, points: dict[float, Measured]) -> list[str] | None:
         _r2(trend.r2_log),
         _r2(trend.r2_linear),
         str(trend.points),
-        _saturation(points),
+        find_saturation({x: measured.mean for x, measured in points.items()}).text,
         f"{law.alpha:.3f}" if law.fitted else "no fit",
         f"{law.beta:.2g}" if law.fitted else "",
     ]
@@ -77,11 +78,6 @@ def _fits(subject: str, points: dict[float, Measured]) -> list[str] | None:
 
 def _r2(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def _saturation(points: dict[float, Measured]) -> str:
-    x = saturation(points)
-    return "-" if x is None else f"{x:g}"
 
 
 SHAPE = Shape("scaling", 900, build, Needs(keys=("axis",)))
