@@ -11,6 +11,7 @@ from analysis.measures.statistics.samples import MOST_POINTS
 from analysis.measures.sweep.data import Group, SweepData
 from analysis.measures.sweep.goal import short_of_goal
 from analysis.measures.sweep.ranking import Ranked
+from analysis.measures.sweep.tracing_pairs import tracing_pairs
 from analysis.render.document import Section
 from analysis.sections.sweep import show
 from analysis.sections.sweep.spec import SweepSpec
@@ -30,7 +31,7 @@ def build_answer(data: SweepData) -> list[Section]:
         first, *others = _sentences(group)
         section.notes.append(f"{name}: {first}" if name else first)
         section.notes += others
-    section.notes += _goal(data)
+    section.notes += [*_tracing(data), *_goal(data)]
     section.definition = (
         "differ: the 95 % intervals of the means do not overlap and the means are at least"
         f" {100 * LEAST_DIFFERENCE:.0f} % apart (Bryant 2002). p: Welch's test, corrected over all"
@@ -87,6 +88,16 @@ def _verdict(row: Ranked, against: Difference) -> str:
     if abs(against.ratio - 1) < LEAST_DIFFERENCE:
         return f"they differ, but by less than the rule's {100 * LEAST_DIFFERENCE:.0f} %"
     return "their intervals overlap: not told apart by the rule"
+
+
+def _tracing(data: SweepData) -> Sequence[str]:
+    costs = [pair.cost_pct for pair in tracing_pairs(data) if pair.cost_pct is not None]
+    if not costs:
+        return []
+    if len(costs) == 1:
+        return [f"the figure is {costs[0]:.1f} % worse with tracing: see cost of tracing"]
+    low, high = min(costs), max(costs)
+    return [f"the figures are {low:.1f} % to {high:.1f} % worse with tracing: see cost of tracing"]
 
 
 def _goal(data: SweepData) -> Sequence[str]:

@@ -43,7 +43,7 @@ def _section(data: SweepData, group: Group) -> Section:
     section.definition = (
         "mean over the runs, and its ratio to the best configuration by the headline; !: they differ by"
         " the rule. The first row is the headline. Rows that differ come first, then by ratio. -: no run"
-        " has it,  or in every run it is below 1 % of its whole; n=k: only k runs have it. A large ratio"
+        " has it, or in every run it is below 1 % of its whole; n=k: only k runs have it. A large ratio"
         " is no proof of a cause. *: runs lost events."
     )
     return section

@@ -9,6 +9,8 @@ from analysis.render.document import Section, Table
 from analysis.sections.sweep import show
 from analysis.sections.sweep.spec import SweepSpec
 
+NAME_WIDTH = 16
+
 
 def build_tracing_cost(data: SweepData) -> list[Section]:
     """One table of all pairs."""
@@ -25,7 +27,7 @@ def build_tracing_cost(data: SweepData) -> list[Section]:
     for measure, unit in dict.fromkeys((pair.measure, pair.unit) for pair in pairs):
         rows = [_row(data, pair, several) for pair in pairs if (pair.measure, pair.unit) == (measure, unit)]
         heads = ("<" + show.heading(measure, unit), "untraced", "traced", "ratio", "&95 % interval", "cost")
-        section.tables.append(Table((*heads, "&differ"), rows))
+        section.tables.append(Table((*heads, "&differ"), rows, NAME_WIDTH))
     section.definition = (
         "mean +- 95 % half-width; ratio: traced over untraced, with its interval (Fieller); cost: how much"
         " worse the figure is with tracing, negative if better. An interval that holds 1.00 is no proof of a"
