@@ -115,7 +115,9 @@ def _machines(
     found = []
     for name in [name for name in session.places if name in there] or sorted(there):
         number = numbers.setdefault(name, _free_number(numbers.values()))
-        machine = Machine(number, name, f"{_name(directory)}-{number}", session, {}, ended, lost_seconds)
+        machine = Machine(
+            number, name, f"{name_elsewhere(directory)}-{number}", session, {}, ended, lost_seconds
+        )
         facts = machine.ask(there[name].address, orders.describe, seconds=ANSWER_SECONDS)
         if not isinstance(facts, dict) or facts.get("protocol") != orders.PROTOCOL:
             raise MachineError(
@@ -184,7 +186,7 @@ def _shown(machine: Machine) -> str:
     )
 
 
-def _name(directory: SweepDirectory) -> str:
+def name_elsewhere(directory: SweepDirectory) -> str:
     """Return the sweep's name on other machines, which no other sweep has."""
     text = json.dumps([document.to_json(directory.plan), directory.created], sort_keys=True)
     plain = "".join(

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collectors.cluster import plain_data, tls, worker
+from collectors.cluster import plain_data, scheduler, tls, worker
 from collectors.cluster.allowed import Allowed
 from collectors.cluster.certificates import Authority, Member
 from collectors.privilege.sudo import TREE
@@ -263,35 +263,16 @@ def _scheduler(member: Member, scratch: Path) -> Iterator[str]:
 async def _serve(
     member: Member, scratch: Path, began: queue.Queue[tuple[str, Callable[[], object]] | BaseException]
 ) -> None:
-    import dask
-    from distributed import Scheduler
-
-    class Plain(Scheduler):
-        """Dask's scheduler without its HTTP server."""
-
-        def start_http_server(self, *arguments: Any, **named: Any) -> None:
-            return
-
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     try:
-        dask.config.set({"temporary-directory": str(scratch)})
-        scheduler = Plain(
-            host="127.0.0.1",
-            port=0,
-            protocol="tls://",
-            security=tls.security(member),
-            allowed_failures=0,
-            dashboard=False,
-        )
-        scheduler.blocked_handlers = plain_data.AllBut(plain_data.SCHEDULER_ANSWERS)
-        await scheduler
+        running = await scheduler.begin("tls://127.0.0.1:0", member, scratch)
     except BaseException as error:
         began.put(error)
         return
-    began.put((str(scheduler.address), lambda: loop.call_soon_threadsafe(ended.set)))
+    began.put((str(running.address), lambda: loop.call_soon_threadsafe(ended.set)))
     await ended.wait()
-    await scheduler.close(reason="end")
+    await running.close(reason="end")
 
 
 def _client(address: str, member: Member | None) -> Any:

@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
         if by_pipe:
             setup = Setup.from_json(sys.stdin.buffer.readline(_SETUP_BYTES_MOST))
         else:
-            setup = _of_options()
+            setup = setup_of_options()
             check_root("trace")  # in this terminal: sudo may ask for the password now, not later
         return serve(setup, orders.Post(BASE, setup.allowed), by_pipe)
     except UserError as error:
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
         return error.exit_code
 
 
-def _of_options() -> Setup:
+def setup_of_options() -> Setup:
     """Return the Setup of make worker's variables. Raises OptionError."""
     options = parse(os.environ, "worker", choices())
     assert options.on is not None and options.on.address is not None  # parse() has checked

@@ -27,7 +27,7 @@ from workloads.sweep.from_study import planned_study, study_request
 from workloads.sweep.from_words import is_sweep, sweep_request
 from workloads.sweep.planner import Planner
 from workloads.sweep.request import Request
-from workloads.sweep.sweep_plan import FIRST_MACHINE
+from workloads.sweep.sweep_plan import FIRST_MACHINE, SweepPlan
 from workloads.system.errors import OptionError, RunError
 from workloads.system.visible import visible
 
@@ -51,8 +51,19 @@ def plan_text(request: Request) -> str:
     """Return what make plan prints. Raises UserError."""
     planner = Planner(choices(), "plan", kernel_of)
     plan = planner.make(request)
-    lines = format_sweep(plan, request.order_seed is not None) + format_commands(plan, planner.plans)
+    lines = _head(request, plan) + format_commands(plan, planner.plans)
     return visible("\n".join(lines))
+
+
+def _head(request: Request, plan: SweepPlan) -> list[str]:
+    """Return the plan's own lines, with a line of where the runs are."""
+    lines = format_sweep(plan, request.order_seed is not None)
+    if "ON" in request.words:
+        where = (
+            "each runs all of this, in an order of its own; figures of different machines are never averaged"
+        )
+        lines.insert(1, f"{'machines':<11} {request.words['ON']}: {where}")
+    return lines
 
 
 def run_sweep(request: Request, trace: Sequence[str] = TRACE) -> None:
@@ -166,7 +177,7 @@ def _begin(request: Request, user: Owner) -> SweepDirectory:
         plan, request.out, user, None if group is None else grp.getgrnam(group).gr_gid
     )
     sweep.hold()
-    for line in format_sweep(plan, request.order_seed is not None):
+    for line in _head(request, plan):
         tell(line)
     tell(f"\n  {'sweep':<10} {sweep.path}")
     return sweep

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.cluster import certificates
 from collectors.cluster.hand_out import WorkerLost
 from collectors.cluster.machines import carry_out
 from collectors.cluster.session import Place, Session
@@ -116,10 +118,10 @@ def test_a_lost_worker_lists_its_run_and_the_next_start_makes_it(
     assert state(folder) == "complete"
 
 
-def driver(folder: Path, on: str, **environment: str) -> subprocess.Popen[str]:
+def driver(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
     """Start a sweep on these machines in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, str(PROGRAMS / "cluster_driver.py"), str(folder), on],
+        [sys.executable, str(PROGRAMS / "cluster_driver.py"), str(folder), *words],
         cwd=TREE,
         env={**os.environ, "PYTHONPATH": str(TREE), **environment},
         stdin=subprocess.DEVNULL,
@@ -197,3 +199,64 @@ def test_a_sweep_of_this_machine_imports_no_dask() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=TREE, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.long
+def test_make_worker_serves_a_scheduler_that_runs_already_and_only_what_it_allows(folder: Path) -> None:
+    assert certificates.main(str(folder / "tls"), ["scheduler", "alpha", "desk"]) == 0
+    address = f"tls://127.0.0.1:{free_port()}"
+    line = [sys.executable, "-m", "collectors.cluster.scheduler", address, str(folder / "tls/scheduler")]
+    scheduler = subprocess.Popen(line, cwd=TREE, stderr=subprocess.PIPE, text=True)
+    assert scheduler.stderr is not None
+    assert "waits at" in scheduler.stderr.readline()
+
+    def worker(**words: str) -> subprocess.Popen[str]:
+        given = {"ON": address, "TLS": str(folder / "tls/alpha"), **words}
+        variables = {f"SEEKMETER_{name}": text for name, text in given.items()}
+        return subprocess.Popen(
+            [sys.executable, sweeps.STUB, "typed", str(folder)],
+            env={**os.environ, **variables, "SEEKMETER_WORDS": " ".join(given)},
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def told(process: subprocess.Popen[str], text: str) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if text in line:
+                return
+        pytest.fail(f"{text!r} was not said")
+
+    first = worker()
+    told(first, "no device, directory or command is allowed")
+    second = worker()  # of the same machine
+    told(second, "is there already")
+    assert second.wait(20) == 3
+    sweep = driver(folder, address, str(folder / "tls/desk"))
+    out, _ = sweep.communicate(timeout=60)
+    assert sweep.returncode == 2
+    assert "CMD=true is not allowed by this worker" in out
+    assert outcomes(folder) == {}
+    first.send_signal(signal.SIGINT)
+    assert first.wait(20) == 0
+    third = worker(CMD="true")
+    told(third, "allowed: CMD=true")
+    sweep = driver(folder, address, str(folder / "tls/desk"))
+    out, _ = sweep.communicate(timeout=60)
+    assert sweep.returncode == 0, out
+    assert outcomes(folder) == dict.fromkeys(sweeps.tasks("m1"), "done")
+    scheduler.send_signal(signal.SIGTERM)
+    assert scheduler.wait(20) == 0
+    told(third, "the scheduler ended, and so does this worker")
+    assert third.wait(20) == 0
+    for process in (scheduler, first, second, third):
+        assert process.stderr is not None
+        process.stderr.close()

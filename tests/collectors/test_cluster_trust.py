@@ -10,20 +10,22 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collectors.cluster import allowed, certificates, orders, plain_data
+from collectors.cluster import allowed, certificates, machines, orders, plain_data
 from collectors.cluster.certificates import Authority, Member
-from collectors.cluster.session import Session
+from collectors.cluster.hand_out import Machine
+from collectors.cluster.session import Found, Session
 from collectors.cluster.worker import Setup
 from collectors.privilege.sudo import TREE
 from tests.collectors import cluster_sweeps as sweeps
 from workloads.cli.on_option import On, on_of, parse_on
-from workloads.system.errors import OptionError
+from workloads.system.errors import OptionError, RunError
 
 PROGRAMS = TREE / "tests/collectors/programs"
 
@@ -253,3 +255,61 @@ def test_a_hostile_scheduler_runs_nothing_on_a_worker(tmp_path: Path) -> None:
     assert done == []
     _, done = attack(tmp_path / "unguarded", "unguarded")
     assert done == ATTACKS
+
+
+GOOD = {
+    **{"task": "c01-r01", "configuration": "c01", "rep": 1, "block": 1, "order": 1, "attempt": 1},
+    **{
+        "machine": "m1",
+        "outcome": "done",
+        "why": "",
+        "exit_code": 0,
+        "started_realtime": "x",
+        "seconds": 1.0,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"names": ["runs/c01-r01", "../x"], "size_bytes": 1024, "outcome": GOOD},
+        {"names": ["runs/c02-r01"], "size_bytes": 1024, "outcome": GOOD},
+        {"names": ["runs/c01-r01", "sweep.json"], "size_bytes": 1024, "outcome": GOOD},
+        {"names": ["runs/c01-r01"], "size_bytes": 1 << 60, "outcome": GOOD},
+        {"names": ["runs/c01-r01"], "size_bytes": -1, "outcome": GOOD},
+        {"names": ["runs/c01-r01"], "size_bytes": "many", "outcome": GOOD},
+        {"names": 7, "size_bytes": 1024, "outcome": GOOD},
+        {"names": ["runs/c01-r01"], "size_bytes": 1024, "outcome": {**GOOD, "outcome": "perfect"}},
+        {"names": ["runs/c01-r01"], "size_bytes": 1024, "outcome": {**GOOD, "seconds": "long"}},
+        {"names": ["runs/c01-r01"], "size_bytes": 1024, "outcome": {**GOOD, "more": 1}},
+        {"names": ["runs/c01-r01"], "size_bytes": 1024},
+    ],
+    ids=range(11),
+)
+def test_an_answer_that_no_worker_gives_is_refused(
+    answer: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = sweeps.sweep_directory(tmp_path)
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    session = Session(On(local=1), None, {}, tmp_path)
+    machine = Machine("m1", "alpha", "sweep", session, {}, threading.Event(), 1.0)
+    monkeypatch.setattr(session, "workers", lambda: {"alpha": Found("alpha", "tls://127.0.0.1:1")})
+    monkeypatch.setattr(machine, "ask", lambda *arguments, **named: answer)
+    with pytest.raises(RunError):
+        machine.run(directory.plan.block(1)[0], directory)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_a_sweep_that_begins_again_elsewhere_has_another_name_there(tmp_path: Path) -> None:
+    """So a worker never takes the run of one sweep for that of another."""
+    names = set()
+    for created in ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"):
+        folder = tmp_path / created
+        folder.mkdir()
+        directory = sweeps.sweep_directory(folder)
+        directory.write_plan(created_realtime=created)
+        names.add(machines.name_elsewhere(directory))
+        assert names == names | {machines.name_elsewhere(sweeps.sweep_directory(folder))}
+    assert len(names) == 2
+    assert all(orders._SWEEP.fullmatch(f"{name}-m1") for name in names)

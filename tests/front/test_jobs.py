@@ -57,6 +57,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "-z",
             "Makefile",
             "requirements.txt",
+            "requirements-cluster.txt",
             "requirements-test.txt",
             "collectors",
             "workloads",

@@ -120,17 +120,19 @@ def make_wheel(folder: Path, name: str) -> str:
 
 @pytest.mark.long
 def test_setup_installs_and_removes_what_the_lists_change(tmp_path: Path) -> None:
-    """Setup for runs, for tests, again, and with a shorter list: installed packages and output of each."""
+    """Setup for runs, clusters, tests, again, and with a shorter list: packages and output of each."""
     python = Path(sys.base_prefix) / "bin/python3"
     wheels = tmp_path / "wheels"
     wheels.mkdir()
-    base, tool, other = (make_wheel(wheels, name) for name in ("seekbase", "seektool", "seekother"))
+    names = ("seekbase", "seekdask", "seektool", "seekother")
+    base, dask, tool, other = (make_wheel(wheels, name) for name in names)
     packages = ".venv/lib/python*/site-packages"
     (tmp_path / "collectors/front").mkdir(parents=True)
     shutil.copy(TREE / "collectors/front/setup_venv.sh", tmp_path / "collectors/front")
 
     def lists(run: str, test: str) -> None:
         (tmp_path / "requirements.txt").write_text(f"# Installed: 21 MB in .venv\n{run}")
+        (tmp_path / "requirements-cluster.txt").write_text(f"# Installed: 23 MB in .venv\n{run}{dask}")
         (tmp_path / "requirements-test.txt").write_text(f"# Installed: 22 MB in .venv\n{test}")
 
     def setup(what: str) -> str:
@@ -154,17 +156,20 @@ def test_setup_installs_and_removes_what_the_lists_change(tmp_path: Path) -> Non
             path.name.partition(".")[0] for path in tmp_path.glob(f"{packages}/__pycache__/seek*.pyc")
         )
 
-    lists(base, base + tool + other)
+    lists(base, base + dask + tool + other)
     assert "packages of requirements.txt into .venv (1 packages, 21 MB in all)" in setup("run")
     first = modules()
     assert [*first] == ["seekbase"] == compiled()
     assert setup("run") == ""
-    assert "packages of requirements-test.txt into .venv (3 packages, 22 MB in all)" in setup("test")
-    assert modules().keys() == {"seekbase", "seektool", "seekother"} == {*compiled()}
+    assert "packages of requirements-cluster.txt into .venv (2 packages, 23 MB in all)" in setup("cluster")
+    assert modules().keys() == {"seekbase", "seekdask"} == {*compiled()}
+    assert setup("cluster") == setup("run") == ""
+    assert "packages of requirements-test.txt into .venv (4 packages, 22 MB in all)" in setup("test")
+    assert modules().keys() == {*names} == {*compiled()}
     assert modules()["seekbase"] == first["seekbase"]
-    assert setup("test") == setup("run") == ""
-    lists(base, base + tool)
+    assert setup("test") == setup("cluster") == setup("run") == ""
+    lists(base, base + dask + tool)
     assert setup("run") == ""  # its list has not changed
     assert setup("test") != ""
-    assert modules().keys() == {"seekbase", "seektool"} == {*compiled()}
+    assert modules().keys() == {"seekbase", "seekdask", "seektool"} == {*compiled()}
     assert modules()["seekbase"] == first["seekbase"]

@@ -52,7 +52,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ),
         # A session on the host boots a machine (vm/), in which the same session runs again (trace/).
         ("collectors.trace", "collectors.vm", "collectors.doctor"),
-        ("collectors.sweep",),
+        ("collectors.sweep", "collectors.cluster"),
         ("collectors.front", "collectors.__main__"),
     ],
     "analysis": [

@@ -1,29 +1,32 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stands for make sweep with ON=: cluster_driver.py FOLDER ON, a sweep of stubs in FOLDER/sweep."""
+"""Stands for make sweep with ON=: cluster_driver.py FOLDER ON [TLS], a sweep of stubs in FOLDER/sweep."""
 
 import sys
 from pathlib import Path
 
+from collectors.cluster import certificates
+from collectors.cluster.machines import carry_out
 from collectors.cluster.session import Session
 from collectors.host import signals
+from collectors.sweep.drive import state_kept
 from tests.collectors.cluster_sweeps import STUB, sweep_directory
 from workloads.cli.on_option import parse_on
+from workloads.system.errors import UserError
 
 
-def main(folder: str, on: str) -> int:
+def main(folder: str, on: str, tls: str = "") -> int:
     """Carry out the sweep. Returns the exit code."""
-    from collectors.cluster.machines import carry_out
-    from collectors.sweep.drive import state_kept
-
     signals.catch()
     directory = sweep_directory(Path(folder))
     line = (sys.executable, STUB, "worker", folder)
-    granted = {"CMD": ("true",)}
-    with (
-        state_kept(directory),
-        Session(parse_on(on), None, granted, directory.path / "logs", line) as session,
-    ):
-        carry_out(directory, session, lambda sweep: True, 5.0)
+    member = certificates.read(tls) if tls else None
+    session = Session(parse_on(on), member, {"CMD": ("true",)}, directory.path / "logs", line)
+    try:
+        with state_kept(directory), session:
+            carry_out(directory, session, lambda sweep: True, 5.0)
+    except UserError as error:
+        print(f"seekmeter: {error.message}", file=sys.stderr)
+        return error.exit_code
     return 0
 
 

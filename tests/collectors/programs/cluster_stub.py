@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A worker whose runs are trace_stub.py's: cluster_stub.py worker FOLDER; run FOLDER DIRECTORY: one run.
 
-unguarded FOLDER is a worker without Seekmeter's limits on what Dask unpickles.
+typed FOLDER is make worker, with its variables in the environment; unguarded FOLDER is a worker without
+Seekmeter's limits on what Dask unpickles.
 """
 
 import sys
@@ -26,19 +27,24 @@ def run(folder: str, directory: str) -> int:
     return run_here.with_turn(Path(directory), once)
 
 
-def worker(folder: str, guarded: bool) -> int:
-    """Serve as the worker that standard input describes; not guarded: as Dask's own does."""
+def worker(folder: str, kind: str) -> int:
+    """Serve as the worker that standard input describes, or as the variables of make worker do (typed)."""
     from collectors.cluster import orders, plain_data
-    from collectors.cluster.worker import Setup, serve
+    from collectors.cluster.worker import Setup, serve, setup_of_options
+    from workloads.system.errors import UserError
 
-    if not guarded:
+    if kind == "unguarded":
         setattr(plain_data, "restrict", lambda: None)  # noqa: B010 (it is another module's)
         setattr(plain_data, "AllBut", lambda answers: [])  # noqa: B010
-
-    setup = Setup.from_json(sys.stdin.buffer.readline())
-    command = (sys.executable, __file__, "run", folder)
-    return serve(setup, orders.Post(Path(folder) / "for-others", setup.allowed, command), by_pipe=True)
+    try:
+        setup = setup_of_options() if kind == "typed" else Setup.from_json(sys.stdin.buffer.readline())
+        command = (sys.executable, __file__, "run", folder)
+        post = orders.Post(Path(folder) / "for-others", setup.allowed, command)
+        return serve(setup, post, by_pipe=kind != "typed")
+    except UserError as error:
+        print(f"seekmeter: {error.message}", file=sys.stderr)
+        return error.exit_code
 
 
 if __name__ == "__main__":
-    sys.exit(run(*sys.argv[2:4]) if sys.argv[1] == "run" else worker(sys.argv[2], sys.argv[1] == "worker"))
+    sys.exit(run(*sys.argv[2:4]) if sys.argv[1] == "run" else worker(sys.argv[2], sys.argv[1]))
