@@ -173,7 +173,10 @@ class Machine:
         Raises ConnectionError if the worker dies meanwhile; RunError for an answer that no worker gives.
         """
         outcome = self._outcome(task, before, answer)
-        names = [str(name) for name in answer.get("names", [])]
+        try:
+            names, size_bytes = [str(name) for name in answer["names"]], int(answer["size_bytes"])
+        except (KeyError, TypeError, ValueError):
+            raise self._strange() from None
         if not all(orders.is_name(name, task.id) for name in names) or f"runs/{task.id}" not in names:
             raise RunError(f"{self.worker} names files that are not of the run {task.id}")
         incoming = directory.path / f".incoming-{self.id}"
@@ -189,7 +192,7 @@ class Machine:
             return content
 
         try:
-            packing.unpack(piece, int(answer["size_bytes"]), _most_bytes(task), incoming, names)
+            packing.unpack(piece, size_bytes, _most_bytes(task), incoming, names)
             directory.set_aside(task.id)
             self._place(task, directory, incoming, names)
             directory.write_outcome(outcome)
@@ -227,9 +230,10 @@ class Machine:
                 seconds=float(told.seconds),
             )
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise RunError(
-                f"{self.worker} answers what no worker does: its Seekmeter is another one"
-            ) from None
+            raise self._strange() from None
+
+    def _strange(self) -> RunError:
+        return RunError(f"{self.worker} answers what no worker does: its Seekmeter is another one")
 
     def _own(self, task: Task, before: Outcome | None) -> dict[str, Any]:
         return {

@@ -115,9 +115,8 @@ def _machines(
     found = []
     for name in [name for name in session.places if name in there] or sorted(there):
         number = numbers.setdefault(name, _free_number(numbers.values()))
-        machine = Machine(
-            number, name, f"{name_elsewhere(directory)}-{number}", session, {}, ended, lost_seconds
-        )
+        elsewhere = f"{name_elsewhere(directory)}-{number}"
+        machine = Machine(number, name, elsewhere, session, {}, ended, lost_seconds)
         facts = machine.ask(there[name].address, orders.describe, seconds=ANSWER_SECONDS)
         if not isinstance(facts, dict) or facts.get("protocol") != orders.PROTOCOL:
             raise MachineError(

@@ -270,34 +270,41 @@ GOOD = {
 }
 
 
+RUN = ["runs/c01-r01"]
+
+
 @pytest.mark.parametrize(
-    "answer",
+    ("changed", "says"),
     [
-        {"names": ["runs/c01-r01", "../x"], "size_bytes": 1024, "outcome": GOOD},
-        {"names": ["runs/c02-r01"], "size_bytes": 1024, "outcome": GOOD},
-        {"names": ["runs/c01-r01", "sweep.json"], "size_bytes": 1024, "outcome": GOOD},
-        {"names": ["runs/c01-r01"], "size_bytes": 1 << 60, "outcome": GOOD},
-        {"names": ["runs/c01-r01"], "size_bytes": -1, "outcome": GOOD},
-        {"names": ["runs/c01-r01"], "size_bytes": "many", "outcome": GOOD},
-        {"names": 7, "size_bytes": 1024, "outcome": GOOD},
-        {"names": ["runs/c01-r01"], "size_bytes": 1024, "outcome": {**GOOD, "outcome": "perfect"}},
-        {"names": ["runs/c01-r01"], "size_bytes": 1024, "outcome": {**GOOD, "seconds": "long"}},
-        {"names": ["runs/c01-r01"], "size_bytes": 1024, "outcome": {**GOOD, "more": 1}},
-        {"names": ["runs/c01-r01"], "size_bytes": 1024},
+        ({}, "sends no bytes"),  # all of the answer is as it should be
+        ({"names": [*RUN, "../x"]}, "names files"),
+        ({"names": ["runs/c02-r01"]}, "names files"),
+        ({"names": ["runs/c01-r01.failed-1"]}, "names files"),
+        ({"names": [*RUN, "sweep.json"]}, "names files"),
+        ({"names": 7}, "answers what no worker does"),
+        ({"size_bytes": 1 << 60}, "more than"),
+        ({"size_bytes": -1}, "more than"),
+        ({"size_bytes": "many"}, "answers what no worker does"),
+        ({"outcome": {**GOOD, "outcome": "perfect"}}, "answers what no worker does"),
+        ({"outcome": {**GOOD, "seconds": "long"}}, "answers what no worker does"),
+        ({"outcome": {**GOOD, "more": 1}}, "answers what no worker does"),
+        ({"outcome": None}, "answers what no worker does"),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_an_answer_that_no_worker_gives_is_refused(
-    answer: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changed: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = sweeps.sweep_directory(tmp_path)
     before = sorted(path.name for path in tmp_path.rglob("*"))
     session = Session(On(local=1), None, {}, tmp_path)
     machine = Machine("m1", "alpha", "sweep", session, {}, threading.Event(), 1.0)
+    answer = {"names": RUN, "size_bytes": 1024, "outcome": GOOD, **changed}
     monkeypatch.setattr(session, "workers", lambda: {"alpha": Found("alpha", "tls://127.0.0.1:1")})
     monkeypatch.setattr(machine, "ask", lambda *arguments, **named: answer)
-    with pytest.raises(RunError):
-        machine.run(directory.plan.block(1)[0], directory)
+    task = next(task for task in directory.plan.block(1) if task.id == "c01-r01")
+    with pytest.raises(RunError, match=says):
+        machine.run(task, directory)
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
