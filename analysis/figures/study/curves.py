@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from analysis.figures import save, style
 from analysis.figures.axes import number
 from analysis.figures.study.relative import PNG_DPI, where_text
-from analysis.figures.study_marks import Mark, all_names, file_names, subject_marks
+from analysis.figures.study_marks import INSIDE, Mark, all_names, file_names, subject_marks
 from analysis.measures.statistics import power_law
 from analysis.measures.study.cells import Cells, Row
 from analysis.measures.study.scaling import curve
@@ -40,7 +40,7 @@ def draw(table: Cells, row: Row, marks: dict[str, Mark], where: str) -> Figure |
             markersize=5.5,
             linewidth=1.3,
             capsize=2,
-            label=subject,
+            label=f"{subject}\n{INSIDE}" if any(one.virtual for one in points.values()) else subject,
         )
         trend = power_law.fit(
             [x for x, measured in points.items() for _ in measured.values],

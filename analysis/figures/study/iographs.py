@@ -6,7 +6,7 @@ from __future__ import annotations
 from analysis import units
 from analysis.errors import ReportError
 from analysis.figures.compare import iographs
-from analysis.figures.study_marks import all_names, file_names
+from analysis.figures.study_marks import INSIDE, all_names, file_names
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
 from analysis.measures.study.published import TableSpec
 from analysis.measures.study.shown_runs import ShownRun, shown_runs
@@ -35,7 +35,7 @@ def _head(one: ShownRun, compared: Compared) -> tuple[str, str, str]:
     return (
         one.subject,
         f"{units.rate(one.value)} {one.unit}",
-        f"{length}, EMULATED CPUs" if compared.emulated else length,
+        f"{length}, EMULATED CPUs" if compared.emulated else f"{length}, {INSIDE}" if one.virtual else length,
     )
 
 

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from analysis import units
 from analysis.figures import save, style
 from analysis.figures.study.relative import PNG_DPI, where_text
-from analysis.figures.study_marks import all_names, file_names
+from analysis.figures.study_marks import INSIDE, all_names, file_names
 from analysis.measures.study.matrix import SubjectMatrix, measure_matrices
 from analysis.render.output import Drawing, Made, Output, StudySource
 
@@ -62,9 +62,8 @@ def draw(matrices: Sequence[SubjectMatrix], title: str, where: str) -> Figure:
             image = ax.imshow(grid, norm=norm, cmap="viridis", origin="lower", aspect="auto")
             _finish(ax, files, records, column == 0, place == len(operations) - 1)
             if place == 0:
-                ax.set_title(
-                    f"{one.subject}\n{one.option}" if one.option != one.subject else one.subject, fontsize=9
-                )
+                option = INSIDE if one.virtual else one.option if one.option != one.subject else ""
+                ax.set_title(f"{one.subject}\n{option}", fontsize=8.5, color=_ink(one))
             if column == 0:
                 ax.set_ylabel(f"{operation}\nfile size")
     if image is not None:
@@ -76,6 +75,10 @@ def draw(matrices: Sequence[SubjectMatrix], title: str, where: str) -> Figure:
     foot = "record size across, file size up; each cell is the mean over the runs; white: not measured"
     figure.text(0.12 / width, 0.1 / height, foot, fontsize=7.5, color=style.QUIET, va="bottom")
     return figure
+
+
+def _ink(one: SubjectMatrix) -> str:
+    return style.ALARM if one.virtual else style.INK
 
 
 def _finish(ax: Axes, files: Sequence[int], records: Sequence[int], is_left: bool, is_last: bool) -> None:

@@ -18,7 +18,7 @@ from analysis.measures.study.cells import Cells, Row, relative
 from analysis.measures.study.results import StudyResults
 from analysis.render.output import Drawing, Made, Output, StudySource
 
-WITHOUT = ("iographs", "scaling")  # shapes with pictures of their own
+WITHOUT = ("iographs", "scaling", "matrix")  # shapes with pictures of their own
 WIDTH_IN, ROW_IN, HEAD_IN, FOOT_IN = 8.6, 0.42, 0.75, 0.85
 LEFT_IN, RIGHT_IN = 2.3, 1.45
 LEAST = 0.01  # of the best: what is below stands at the left edge

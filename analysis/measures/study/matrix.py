@@ -31,6 +31,7 @@ class SubjectMatrix:
     subject: str
     option: str
     cells: Mapping[Place, Mean]
+    virtual: bool = False  # run in a machine inside
 
 
 def measure_matrices(table: Cells, sweep: Sweep) -> list[SubjectMatrix]:
@@ -41,7 +42,7 @@ def measure_matrices(table: Cells, sweep: Sweep) -> list[SubjectMatrix]:
         cells = _cells(sweep, measured) if measured is not None else {}
         if measured is not None and cells:
             means = {place: mean for place, of in cells.items() if (mean := mean_ci(of)) is not None}
-            matrices.append(SubjectMatrix(subject, measured.option or subject, means))
+            matrices.append(SubjectMatrix(subject, measured.option or subject, means, measured.virtual))
     return matrices
 
 

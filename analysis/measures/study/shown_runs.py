@@ -24,6 +24,7 @@ class ShownRun:
     value: float
     unit: str
     of: int
+    virtual: bool  # run in a machine inside
 
 
 def shown_runs(spec: TableSpec, sweep: Sweep, figures: pd.DataFrame, machine: str) -> list[ShownRun]:
@@ -45,6 +46,12 @@ def shown_runs(spec: TableSpec, sweep: Sweep, figures: pd.DataFrame, machine: st
             median = runs.iloc[(len(runs) - 1) // 2]
             task = str(median["task"])
             shown[one.subject] = ShownRun(
-                one.subject, task, paths[task], float(median["value"]), str(median["unit"]), len(runs)
+                one.subject,
+                task,
+                paths[task],
+                float(median["value"]),
+                str(median["unit"]),
+                len(runs),
+                one.virtual or bool(median["virtual"]),
             )
     return list(shown.values())[:MOST]

@@ -19,11 +19,12 @@ Names = Mapping[tuple[str, str], str]  # of a row, by its table's title and its 
 def row_names(results: StudyResults) -> Names:
     """Names of rows with their unit; where several tables have a row of one name, with the table's title."""
     tables: dict[str, set[str]] = {}
-    for table in results.tables:
-        for row in table.rows:
-            tables.setdefault(row.name, set()).add(table.spec.title)
+    for pair in results.agreement.pairs:  # which has a row that two tables share once
+        tables.setdefault(pair.row.name, set()).add(pair.table)
     return {
-        (table.spec.title, row.name): _row_name(table.spec.title if len(tables[row.name]) > 1 else "", row)
+        (table.spec.title, row.name): _row_name(
+            table.spec.title if len(tables.get(row.name, ())) > 1 else "", row
+        )
         for table in results.tables
         for row in table.rows
     }

@@ -26,9 +26,17 @@ def build(table: Cells, results: StudyResults) -> Section:
         section.absent = "no traced run of this part is done yet"
         return section
     rows = [
-        [one.subject, f"runs/{one.task}", f"{units.rate(one.value)} {one.unit}", str(one.of)] for one in shown
+        [
+            one.subject + (" v" if one.virtual else ""),
+            f"runs/{one.task}",
+            f"{units.rate(one.value)} {one.unit}",
+            str(one.of),
+        ]
+        for one in shown
     ]
     section.tables.append(Table(["<file system", "<run", "headline", "of runs"], rows, least_left=16))
+    if any(one.virtual for one in shown):
+        section.notes.append("v: run in the machine inside; its times never compare with those outside")
     if table.spec.note:
         section.notes.append(table.spec.note)
     return section
