@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from analysis.figures import save, style
 from analysis.measures.statistics.differences import Difference
@@ -21,7 +22,7 @@ CAPTION = "Headline figure by configuration: all runs, mean and 95 % interval"
 NAMES = ("sweep.png", "sweep.svg")
 WIDTH_IN = 10.5
 ROW_IN = 0.34
-HEAD_IN, PANEL_IN, FOOT_IN = 0.55, 0.9, 0.4  # above all; title and axis of a panel; below all
+HEAD_IN, PANEL_IN, FOOT_IN = 0.55, 0.8, 0.45  # above all; title and axis of a panel; below all
 RIGHT = 0.80  # of the width: n and ratio are to the right of it
 LETTER_IN = 0.076  # of a label
 LABEL_LETTERS = 42
@@ -52,11 +53,11 @@ def _draw_panel(ax: Axes, ranking: Ranking) -> None:
         color = style.READ if y == 0 and ranking.better else style.JOURNAL
         spread = np.linspace(-0.16, 0.16, len(row.values)) if len(row.values) > 1 else np.zeros(1)
         ax.scatter(
-            row.values, y + spread, s=20, color=color, alpha=0.55, linewidths=0, zorder=3, clip_on=False
+            row.values, y + spread, s=22, color=color, alpha=0.7, linewidths=0, zorder=6, clip_on=False
         )
         if about.interval is not None:
             ax.plot(
-                [about.interval.low, about.interval.high], [y, y], color=style.INK, linewidth=1.6, zorder=4
+                [about.interval.low, about.interval.high], [y, y], color=style.INK, linewidth=1.3, zorder=4
             )
         ax.plot([about.mean] * 2, [y - 0.27, y + 0.27], color=style.INK, linewidth=2.2, zorder=5)
         ax.text(1.02, y, f"n={row.n}", transform=ax.get_yaxis_transform(), va="center", fontsize=8.5)
@@ -64,6 +65,7 @@ def _draw_panel(ax: Axes, ranking: Ranking) -> None:
     ax.set_yticks(range(len(rows)), [_short(row.configuration.label) for row in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.grid(True, axis="x")
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     ax.tick_params(axis="y", length=0)
 
 
@@ -99,16 +101,22 @@ def draw(data: SweepData, title: str, banners: Sequence[str]) -> Figure | None:
         ax = figure.add_axes((left, 1 - y_in / height_in, RIGHT - left, tall / height_in))
         ax.set_title(_title(data, group, group.ranking), x=-(left - 0.02) / (RIGHT - left))
         _draw_panel(ax, group.ranking)
-        _limits(ax, group.ranking)
+        _limits(ax, [one.ranking for one in shown if _scale(one) == _scale(group)])
         y_in += PANEL_IN - 0.42
     figure.text(0.02, 0.1 / height_in, FOOT, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
     return figure
 
 
-def _limits(ax: Axes, ranking: Ranking) -> None:
+def _scale(group: Group) -> tuple[str, str, str, bool]:
+    """Groups in which this is equal share one scale."""
+    return group.wl, group.ranking.measure, group.ranking.unit, group.virtual
+
+
+def _limits(ax: Axes, rankings: Sequence[Ranking]) -> None:
     """From 0 where all values are on one side of it, so that lengths compare."""
-    values = [value for row in ranking.rows for value in row.values]
-    ends = [end for row in ranking.rows if (i := row.description.interval) for end in (i.low, i.high)]
+    rows = [row for ranking in rankings for row in ranking.rows]
+    values = [value for row in rows for value in row.values]
+    ends = [end for row in rows if (i := row.description.interval) for end in (i.low, i.high)]
     low, high = min(values), max([*values, *ends])
     if low >= 0:
         ax.set_xlim(0, high * 1.05 or 1)

@@ -8,6 +8,7 @@ without tracing are in groups of their own: their figures are never averaged, an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -67,6 +68,7 @@ class SweepData:
     losses: Mapping[
         str, tuple[str, ...]
     ]  # task: what its collectors lost, for tasks whose figures are marked
+    emulated: frozenset[str] = frozenset()  # configurations whose runs had emulated CPUs
 
     @property
     def anchors(self) -> pd.DataFrame:
@@ -93,7 +95,22 @@ def load_data(path: Path) -> SweepData:
     sweep = open_sweep(path)
     read = read_figures(sweep)
     groups = make_groups(sweep.configurations, read.frame)
-    return SweepData(sweep, read.frame, read.unreadable, groups, _losses(sweep, read.frame))
+    return SweepData(
+        sweep, read.frame, read.unreadable, groups, _losses(sweep, read.frame), _emulated(sweep, read.frame)
+    )
+
+
+def _emulated(sweep: Sweep, frame: pd.DataFrame) -> frozenset[str]:
+    """Configurations that ran on emulated CPUs, as the first virtual run of each says."""
+    virtual = frame[frame.virtual & ~frame.anchor].drop_duplicates("configuration")
+    first = dict(zip(virtual.task, virtual.configuration, strict=True))
+    emulated = set()
+    for task in sweep.tasks:
+        if task.task in first:
+            with suppress(ReportError):
+                if open_run(sweep.open_path / RUNS / task.path.name).emulated:
+                    emulated.add(str(first[task.task]))
+    return frozenset(emulated)
 
 
 def _losses(sweep: Sweep, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:

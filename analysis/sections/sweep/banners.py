@@ -8,6 +8,8 @@ from analysis.measures.sweep.drift import machine_drifts
 from analysis.sections.sweep import show
 from analysis.sections.sweep.missing_runs import planned
 
+MOST_NAMED = 6
+
 
 def make_banners(data: SweepData) -> list[str]:
     """State of the sweep, drift, failures, virtual machines, machines."""
@@ -34,6 +36,13 @@ def make_banners(data: SweepData) -> list[str]:
     if any(group.virtual for group in data.groups):
         banners.append(
             "some runs were in a virtual machine: their times and rates are never compared with those outside"
+        )
+    if data.emulated:
+        names = [one.label for one in sweep.configurations if one.id in data.emulated]
+        banners.append(
+            "emulated CPUs (QEMU TCG):"
+            f" {', '.join(names[:MOST_NAMED])}{', ...' if names[MOST_NAMED:] else ''}; their times and"
+            " rates are the emulator's; counts, bytes, seeks and shares stand"
         )
     if len({group.machine for group in data.groups}) > 1:
         banners.append(
