@@ -160,7 +160,7 @@ def _check(machine: Machine, plan: SweepPlan) -> None:
     why = str(machine.facts.get("root", ""))
     if why and not all(configuration.virtual for configuration in plan.configurations):
         raise MachineError(
-            f"{machine.worker}: {visible(why)[:200]}: start `make worker` in a terminal there, or as root"
+            f"{machine.worker}: {visible(why)[:200]}: allow NOPASSWD in sudo, or use `make worker`, there"
         )
 
 

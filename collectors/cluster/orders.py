@@ -22,9 +22,11 @@ from typing import Any
 from collectors.cluster import allowed as words_allowed
 from collectors.cluster.allowed import Allowed
 from collectors.cluster.packing import PIECE_BYTES, Archive
+from collectors.collector import choices
 from collectors.host.console import tell
 from collectors.sweep.directory import machine_facts
 from workloads.cleanup.janitor import boot_id
+from workloads.cli.parse import parse
 from workloads.system.errors import OptionError, UserError
 from workloads.system.visible import visible
 
@@ -92,6 +94,7 @@ def run(sweep: str, task: Mapping[str, Any]) -> dict[str, Any]:
         folder = _folder(post, sweep, str(task["id"]))
         words = _words(task)
         words_allowed.check(words, post.allowed)
+        _check_here(words)
         post.say(f"run {task['id']} of {sweep}: {visible(' '.join(f'{n}={t}' for n, t in words.items()))}")
         outcome = _carry_out(post, folder, task)
         _archive.cache_clear()
@@ -152,6 +155,15 @@ def _words(task: Mapping[str, Any]) -> dict[str, str]:
             f"the words of this run have more than {_WORDS_LETTERS_MOST:,} characters: shorten them"
         )
     return words
+
+
+def _check_here(words: Mapping[str, str]) -> None:
+    """Check the words as make trace does, and that the run can become root. Raises OptionError."""
+    given = {f"SEEKMETER_{name}": text for name, text in words.items()}
+    options = parse({**given, "SEEKMETER_WORDS": " ".join(words)}, "trace", choices())
+    why = "" if options.vm else why_not_root()
+    if why:
+        raise OptionError(f"{why}: allow this user NOPASSWD in sudo, or start `make worker` in a terminal")
 
 
 def _carry_out(post: Post, folder: Path, task: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,13 @@ def serve(setup: Setup, post: orders.Post, by_pipe: bool) -> int:
     """Serve until the scheduler, standard input (by_pipe) or this process ends. Returns the exit code."""
     logging.disable(logging.CRITICAL)  # Dask's own lines; what matters is told below
     plain_data.restrict()
-    post.base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        post.base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(
+            f"{post.base} cannot be made ({(error.strerror or '').lower()}), where runs for others are: "
+            f"start the worker in a tree of your own"
+        ) from None
     if os.geteuid() == 0:
         post.say("this worker runs as root, as root started it: so do its runs")
     orders.settle(post)

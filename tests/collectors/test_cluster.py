@@ -149,30 +149,31 @@ def ssh(folder: Path) -> dict[str, str]:
     }
 
 
-def test_ssh_starts_a_worker_and_no_key_is_on_a_command_line(folder: Path, ssh: dict[str, str]) -> None:
+@pytest.mark.long
+def test_ssh_starts_a_worker_and_ends_it_with_the_sweep(folder: Path, ssh: dict[str, str]) -> None:
     process = driver(folder, f"me@alpha:{folder}/tree", **ssh)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0, out
     assert outcomes(folder) == dict.fromkeys(sweeps.tasks("m1"), "done")
+    assert not sweeps.processes(str(folder))
+    machine = json.loads((folder / "sweep/sweep.json").read_text())["machines"]["m1"]
+    assert machine["worker"] == "me@alpha"
+
+
+def test_kill_9_of_the_sweep_ends_workers_by_ssh_and_leaves_no_key(folder: Path, ssh: dict[str, str]) -> None:
+    (folder / "seconds").write_text("60")
+    process = driver(folder, f"me@alpha:{folder}/tree", **ssh)
+    sweeps.wait_until(lambda: sweeps.count(folder, "start"))
     (arguments,) = [json.loads(line) for line in (folder / "ssh.log").read_text().splitlines()]
     assert "BatchMode=yes" in arguments
     assert arguments[-2] == "me@alpha"
     assert not [argument for argument in arguments if "PRIVATE" in argument]
-    assert not sweeps.processes(str(folder))
-    machine = json.loads((folder / "sweep/sweep.json").read_text())["machines"]["m1"]
-    assert machine["worker"] == "me@alpha"
-    keys = [path for path in folder.rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
-    assert keys == []
-
-
-def test_kill_9_of_the_sweep_ends_every_worker_and_run(folder: Path, ssh: dict[str, str]) -> None:
-    (folder / "seconds").write_text("60")
-    process = driver(folder, f"alpha:{folder}/tree", **ssh)
-    sweeps.wait_until(lambda: sweeps.count(folder, "start"))
     process.kill()
     process.communicate(timeout=20)
     sweeps.wait_until(lambda: not sweeps.processes(str(folder)))
     assert [kind for kind, _ in sweeps.journal(folder)][-1] == "interrupted"
+    keys = [path for path in folder.rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
+    assert keys == []
 
 
 def test_ctrl_c_ends_the_run_in_order_and_the_sweep_goes_on(folder: Path) -> None:

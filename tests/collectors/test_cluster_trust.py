@@ -125,6 +125,8 @@ def test_a_run_that_is_not_allowed_starts_no_process(tmp_path: Path) -> None:
     task = {"id": "c01-r01", "words": {"FS": "ext4", "DISK": "/dev/sdb", "ERASE": "/dev/sdb"}}
     answer = orders.run("sweep", task)
     assert "is not allowed by this worker" in answer["refused"]
+    answer = orders.run("sweep", {"id": "c01-r01", "words": {"FS": "ext4", "WL": "filemrk"}})
+    assert "did you mean filemark" in answer["refused"]
     assert not said
     for sweep, name in (("../x", "c01-r01"), ("x/y", "c01-r01"), ("x", "../c01"), ("x", "c01-r01/../..")):
         assert "refused" in orders.run(sweep, {**task, "id": name, "words": FREE})
