@@ -260,6 +260,12 @@ def test_lock_without_waits_at_one_thread_has_a_share_of_zero_there() -> None:
     assert lock.trend.b == pytest.approx(2, abs=0.01) and found.bottleneck is lock
 
 
+def test_lock_that_waits_only_with_several_threads_grows() -> None:
+    found = measure_growth(grown({n: costs(n, lock=400.0 * (n > 1)) for n in (1, 2, 4, 8)}))
+    assert found.bottleneck is not None and found.bottleneck.name == "mutex big"
+    assert found.bottleneck.trend is not None and abs(found.bottleneck.trend.b) < 0.05
+
+
 def test_runs_without_operations_have_no_shares() -> None:
     line = grown({n: {"queue depth, mean": 1.0 * n} for n in (1, 2, 4)})
     found = measure_growth(line)

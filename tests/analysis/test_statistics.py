@@ -373,6 +373,13 @@ def _orders(items: list[float]) -> list[list[float]]:
     return [[*first, x] for x in items for first in _orders([i for i in items if i != x])] or [[]]
 
 
+def test_p_of_a_certain_drift_is_the_least_that_permutations_can_give() -> None:
+    blocks = np.repeat(np.arange(6), 6).tolist()
+    names = [f"c{(i + block) % 6}" for block in range(6) for i in range(6)]
+    found = order.drift(100 + 10 * np.tile(np.arange(6.0), 6), names, blocks, range(36))
+    assert found.p == 1 / 5000 and found.is_sure
+
+
 def test_drift_without_blocks_of_two_has_no_p() -> None:
     alone = order.drift([1.0, 2.0, 3.0], ["a"] * 3, [1, 2, 3], [1, 2, 3])
     assert alone.p is None and alone.why == "no block has two configurations with repetitions"

@@ -6,6 +6,7 @@ A panel per axis and unit. Lines differ in marker, dash and lightness: the pictu
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -133,7 +134,7 @@ def _draw_line(ax: Axes, one: Scaling, color: str, marker: str, dash: style.Dash
     if one.law.peak is not None and one.law.peak_interval is not None:
         ax.axvspan(one.law.peak_interval.low, one.law.peak_interval.high, color=color, alpha=0.10, lw=0)
         ax.axvline(one.law.peak, color=color, lw=0.8, ls=dash)
-    if one.saturation.n is not None:
+    if one.saturation.n is not None and one.saturation.first == one.saturation.n:
         mean = next(point.throughput.mean for point in one.points if point.n == one.saturation.n)
         ax.plot([one.saturation.n], [mean], marker="o", ms=14, mfc="none", mec=color, mew=1.2, zorder=5)
 
@@ -143,8 +144,7 @@ def _label(one: Scaling) -> str:
     name = one.line.name if len(one.line.name) <= 34 else one.line.name[:31] + "..."
     law = one.law
     if not law.fitted:
-        reason = law.why if len(law.why) <= 34 else "sweep.txt has the reason"
-        return f"{name}\nno fit: {reason}"
+        return "\n".join([name, *textwrap.wrap(f"no fit: {law.why}", 36)])
     peak = f", peak at {law.peak:.3g}" if law.peak is not None else ""
     return f"{name}\nalpha {law.alpha:.2g}, beta {law.beta:.2g}{peak}"
 
