@@ -7,7 +7,7 @@ Prints the sweep's directory on stdout, also when it was interrupted, and all ot
 import grp
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from collectors.collector import choices
@@ -17,6 +17,7 @@ from collectors.privilege.sudo import Owner, become_user, owner
 from collectors.sweep.directory import SweepDirectory, find, machine_facts
 from collectors.sweep.drive import drive
 from collectors.sweep.run_task import TRACE
+from workloads import studies
 from workloads.cli.on_option import on_of
 from workloads.cli.parse import given_words
 from workloads.machines import kernels
@@ -38,13 +39,17 @@ def requested(env: Mapping[str, str], job: str) -> Request | None:
     """Return what the words of sweep, study or plan ask for; None: the plan is one of a trace."""
     given = given_words(env, job)
     on_of(given)  # checks it
-    if job == "study":
-        return study_request(given)
-    if "STUDY" in given:
-        return planned_study(given)
+    if job == "study" or "STUDY" in given:
+        with ownership.as_user(owner()) if _is_file(given) else nullcontext():
+            return study_request(given) if job == "study" else planned_study(given)
     if job == "plan" and not is_sweep(given):
         return None
     return sweep_request(given)
+
+
+def _is_file(given: Mapping[str, str]) -> bool:
+    """Return whether the study is a file of the user's, which is read with the user's rights."""
+    return given.get("STUDY", given.get("NAME")) not in studies.names()
 
 
 def plan_text(request: Request) -> str:

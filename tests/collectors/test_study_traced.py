@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import csv
 import json
+import pwd
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from collectors.sweep.command import requested
 from tests.collectors.sessions import TREE, make
 from tests.collectors.stub_sweeps import plan_of
 from tests.marks import needs_root
+from workloads.system.errors import OptionError
 
 pytestmark = needs_root
 HERE = ("ext2", "ext3", "ext4", "xfs", "btrfs")
@@ -111,3 +114,21 @@ def test_study_at_quick_scale_measures_each_figure(name: str, tmp_path: Path) ->
     measured = {line["subject"] for line in published if line["mean"]}
     assert measured, "no published figure has a measured one"
     assert refused
+
+
+def test_file_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind sudo, NAME= is read with the rights of the user who typed it."""
+    path = tmp_path / "secret.toml"
+    path.write_text("secret_key = 1")
+    path.chmod(0o600)
+    for parent in (tmp_path, *list(tmp_path.parents)[:2]):
+        parent.chmod(0o755)
+    nobody = pwd.getpwnam("nobody")
+    monkeypatch.setenv("SUDO_UID", str(nobody.pw_uid))
+    monkeypatch.setenv("SUDO_GID", str(nobody.pw_gid))
+    monkeypatch.setenv("SUDO_USER", "nobody")
+    words = {"SEEKMETER_WORDS": "NAME", "SEEKMETER_NAME": str(path)}
+    with pytest.raises(OptionError) as caught:
+        requested(words, "study")
+    assert "secret_key" not in caught.value.message
+    assert "cannot be read" in caught.value.message or "is not a file" in caught.value.message

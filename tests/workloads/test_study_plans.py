@@ -47,9 +47,7 @@ def labels(chosen: Iterable[Configuration | Refused]) -> set[str]:
 def test_quick_scale_has_every_subject_in_minutes(name: str) -> None:
     chosen = plan(NAME=name, SCALE="quick")
     subjects = {subject.label for part in studies.load(name).parts for subject in part.subjects}
-    # Second runs of a group inside a virtual machine, and mkfs there.
-    twins = {"reiser3_noatime_dl_xj", "jfs_xj_dl", "reiser3", "jfs"} if name == "stepan2005" else set()
-    assert labels(chosen.configurations) == subjects - twins
+    assert labels(chosen.configurations) == subjects
     assert sum((each.est_seconds or 0) * each.reps for each in chosen.configurations) < QUICK_SECONDS
     assert all(each.est_seconds for each in chosen.configurations)
     assert {each.reps for each in chosen.configurations} == {1}
@@ -178,7 +176,7 @@ def test_fs_chooses_subjects(text: str, expected: set[str]) -> None:
 
 def test_group_chooses_its_runs() -> None:
     chosen = plan(NAME="stepan2005", SCALE="quick", FS="jfs")
-    assert labels(chosen.configurations) == {"jfs_noatime"}
+    assert labels(chosen.configurations) == {"jfs_noatime", "jfs_xj_dl", "jfs"}
 
 
 def test_words_of_the_command_line_replace_the_study() -> None:
