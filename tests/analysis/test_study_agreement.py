@@ -213,6 +213,26 @@ def test_evidence_has_measures_that_tell_all_runs_apart(tmp_path: Path) -> None:
     assert "seeks 105 against 1,050" in closing["disagree"]
 
 
+def test_fsck_has_no_evidence_of_the_recorded_time(tmp_path: Path) -> None:
+    toml = {**PLAIN, "part": [{"name": "p", "table": [
+        {"shape": "operations", "title": "t", "published": "t", "rows": {"fsck after run": "fsck"}},
+    ]}]}  # fmt: skip
+    published = [
+        {"table": "t", "row": "fsck after run", "subject": label, "value": value, "unit": "s"}
+        for label, value in (("a", 10), ("b", 5))
+    ]
+    sweep = study_sweep(tmp_path / "s", toml, published)
+    figures: Figures = {(one.id, "fsck"): [0.5, 0.5] for one in sweep.configurations}
+    figures["c002", "fsck"] = [2.0, 2.1]
+    frame = frame_of(sweep, figures, better={"fsck": "lower"}, unit={"fsck": "s"})
+    causes = frame.assign(measure="seeks", kind="cause", unit="", value=[1.0, 1.0, 9.0, 9.0])
+    results = measure_study(sweep, pd.concat([frame, causes], ignore_index=True), needs())[0]
+    (one,) = results.evidence
+    assert one.beside == () and "outside of the recorded time" in one.why
+    closing = dict(build_closing(results).facts)
+    assert closing["too short"].startswith("1 of the 2 times")
+
+
 def test_no_evidence_without_a_large_difference(tmp_path: Path) -> None:
     results = study_of(tmp_path / "s", {"a": [100, 102], "b": [80, 81]}, {"a": 10.0, "b": 8.0}, CAUSES)
     assert results.evidence == ()

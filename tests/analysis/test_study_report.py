@@ -87,6 +87,7 @@ def test_report_of_a_study_is_the_study_then_the_sweep(reported: tuple[Path, str
     titles = [line.split(" ---")[0] for line in report.splitlines() if line.endswith("---")]
     assert titles.index("WHAT IT COMES TO") < next(i for i, t in enumerate(titles) if t.startswith("SWEEP: "))
     assert "no jfs here" in report and "28 CPUs" in report
+    assert "run as  WL=filemark THREADS=4" in report
     assert "WHAT IT COMES TO" in shown and "study.html" in shown and "SWEEP: " not in shown
     assert not (path / "sweep.txt").exists() and not (path / "study-09-relative.png").exists()
 

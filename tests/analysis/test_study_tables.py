@@ -276,6 +276,18 @@ def test_hostile_tables_become_problems(tmp_path: Path, toml: dict[str, Any]) ->
     assert "\x1b" not in shown and "!!" in shown
 
 
+def test_a_table_of_very_many_rows_and_subjects_is_cut(tmp_path: Path) -> None:
+    toml = {"part": [{"name": "p", "table": [{"shape": "operations", "title": "t", "published": "t"}]}] * 2}
+    published = [
+        {"table": "t", "row": f"row {n}", "subject": f"subject {n}", "value": n, "unit": "s", "bound": ""}
+        for n in range(5000)
+    ]
+    sweep = study_sweep(tmp_path / "s", {**toml, "subject": []}, published)
+    results = measure_study(sweep, frame_of(sweep, {}), needs())[0]
+    assert [len(table.cells) for table in results.tables] == [300 * 48] * 2
+    assert "of 5,000 subjects" in results.tables[0].notes[0]
+
+
 def test_an_unknown_key_is_named_with_the_known_ones(tmp_path: Path) -> None:
     sweep = study_sweep(tmp_path / "s", {**HOSTILE[0], "subject": []}, [])
     problem = measure_study(sweep, frame_of(sweep, {}), needs())[0].study.problems[0]

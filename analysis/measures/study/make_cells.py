@@ -15,6 +15,7 @@ from analysis.rundir.sweep_dir import Configuration, Sweep
 
 KINDS = ("metric", "phase", "outcome", "lock", "cause")  # of two measures of one name the first kind counts
 LEAST_OTHER, MOST_OTHERS = 0.001, 12  # share from which a measure gets a row of its own; rows
+MOST_ROWS, MOST_SUBJECTS = 300, 48  # of one table
 TRACING = "TRACING"  # axis that is no option of the study: untraced runs are taken where there are some
 _WORD = re.compile(r"\{([A-Z]+)\}")
 FRAME = ("configuration", "measure", "task", "unit", "value", "kind", "better", "virtual", "bound", "lossy")
@@ -125,9 +126,18 @@ class _Builder:
                 *(subject for _, subject in self.published),
             ]
         )
+        notes = [
+            note for one in self.configurations for note in one.notes if "estimate" not in note
+        ]  # the plan's
+        if len(measures) > MOST_ROWS or len(subjects) > MOST_SUBJECTS:
+            notes.append(
+                f"only the first {MOST_ROWS} of {len(measures):,} rows and {MOST_SUBJECTS} of"
+                f" {len(subjects):,} subjects are shown"
+            )
+        subjects = dict.fromkeys(list(subjects)[:MOST_SUBJECTS])
         rows: list[Row] = []
         cells: dict[tuple[str, str], Cell] = {}
-        for name, measure in measures.items():
+        for name, measure in list(measures.items())[:MOST_ROWS]:
             units = {figure.unit for key, figure in self.published.items() if key[0] == name}
             rows_of = [
                 (one, self._values(one, measure, units))
@@ -139,13 +149,7 @@ class _Builder:
             for subject in subjects:
                 ours = [(one, samples) for one, samples in rows_of if self._subject(one.subject) == subject]
                 cells[name, subject] = self._cell(facts, subject, ours)
-        notes = dict.fromkeys(
-            note
-            for one in self.configurations
-            for note in one.notes
-            if "estimate" not in note  # the plan's
-        )
-        return Cells(self.spec, tuple(rows), tuple(subjects), cells, tuple(notes))
+        return Cells(self.spec, tuple(rows), tuple(subjects), cells, tuple(dict.fromkeys(notes)))
 
     def _measure(self, name: str) -> str:
         """The measure of this name; of a lock, whose kind may be left out, the one that some run has."""

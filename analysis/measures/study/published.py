@@ -11,7 +11,7 @@ from analysis.rundir.run import as_float, clean, dig
 from analysis.rundir.sweep_dir import Sweep
 
 CORRELATION = "readdir and inode order, rank correlation"  # row and measure of the shape million_files
-MOST_PARTS, MOST_TABLES, MOST_ROWS, MOST_PUBLISHED = 50, 20, 200, 5_000
+MOST_PARTS, MOST_TABLES, MOST_ROWS, MOST_PUBLISHED = 50, 60, 200, 5_000
 NAME_LETTERS, TEXT_LETTERS = 80, 400
 BOUNDS = ("", "<", ">")
 RANKS = {
@@ -113,6 +113,10 @@ def read_study(sweep: Sweep, shapes: Mapping[str, Needs]) -> Study | None:
                 tables.append(_table(_text(part, "name"), table, groups, shapes))
             except SpecError as error:
                 problems.append(str(error))
+    if len(tables) > MOST_TABLES:
+        problems.append(
+            f"sweep.json: only the first {MOST_TABLES} of the study's {len(tables)} tables are shown"
+        )
     return Study(
         name=clean(dig(sweep.facts, "study", "name"), NAME_LETTERS),
         scale=clean(dig(sweep.facts, "study", "scale") or "", NAME_LETTERS),
@@ -120,7 +124,7 @@ def read_study(sweep: Sweep, shapes: Mapping[str, Needs]) -> Study | None:
         source=_text(toml, "source"),
         system=_text(toml, "system", TEXT_LETTERS),
         about=_text(toml, "about", 4 * TEXT_LETTERS),
-        tables=tuple(tables),
+        tables=tuple(tables[:MOST_TABLES]),
         published=_published(sweep.study.get("published"), problems),
         problems=tuple(problems),
     )

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
+from analysis.measures.study.published import TableSpec
 from analysis.measures.study.results import StudyResults
 from analysis.render.document import Document, Section
 from analysis.sections.study.agreement import build_agreement, build_disagreements, build_evidence
@@ -12,6 +14,8 @@ from analysis.sections.study.closing import build_closing
 from analysis.sections.study.head import build_head
 from analysis.sections.study.missing import build_missing
 from analysis.sections.study.shape import find_shapes
+
+UNSHOWN = ("FS", "OUT", "NAME")  # words that say nothing of the workload
 
 
 def make_sections(results: StudyResults) -> list[Section]:
@@ -22,8 +26,8 @@ def make_sections(results: StudyResults) -> list[Section]:
     shown: set[str] = set()
     for section, table in zip(tables, results.tables, strict=True):
         section.key = table.spec.shape
-        if title := parts.get(table.spec.part):
-            section.facts.insert(0, ("part", title))
+        facts = [("part", parts.get(table.spec.part, "")), ("run as", shared_words(results, table.spec))]
+        section.facts[:0] = [(name, value) for name, value in facts if value]
         if section.definition in shown:
             section.definition = ""  # the first table of the shape has it
         shown.add(section.definition)
@@ -36,6 +40,21 @@ def make_sections(results: StudyResults) -> list[Section]:
         build_missing(results),
         build_closing(results),
     ]
+
+
+def shared_words(results: StudyResults, spec: TableSpec) -> str:
+    """The words that all configurations of the table share: what ran at this scale."""
+    words = [
+        {**one.words, **one.axes}
+        for one in results.sweep.configurations
+        if one.part == spec.part and all(one.words.get(key) == word for key, word in spec.where.items())
+    ]
+    shared = (
+        {key: word for key, word in words[0].items() if all(one.get(key) == word for one in words)}
+        if words
+        else {}
+    )
+    return " ".join(f"{key}={shlex.quote(word)}" for key, word in shared.items() if key not in UNSHOWN)
 
 
 def make_document(every: Sequence[StudyResults]) -> Document:
