@@ -7,11 +7,14 @@
 # ^C ends the job, and not these shells: an interrupted or failed run is reported too.
 # Exit status: the job's, or the report's if the job's is 0.
 trap : INT
-.venv/bin/python -m collectors "$1" | {
+# Behind sudo: no compiled files of root's in the user's tree.
+python=(.venv/bin/python)
+[ -z "${SUDO_UID:-}" ] || python+=(-B)
+"${python[@]}" -m collectors "$1" | {
 	trap : INT
 	# read returns more than 128 after a signal: the job has not ended then.
 	until read -r run || [ $? -le 128 ]; do :; done
-	[ -z "$run" ] || .venv/bin/python -m analysis report "$run"
+	[ -z "$run" ] || "${python[@]}" -m analysis report "$run"
 }
 status=("${PIPESTATUS[@]}")
 exit $((status[0] ? status[0] : status[1]))

@@ -14,7 +14,7 @@ from collectors.host.console import show, tell
 from collectors.privilege.sudo import TREE
 from collectors.sweep.directory import DONE, FAILED, Outcome, SweepDirectory
 from collectors.sweep.remaining import Remaining
-from collectors.sweep.run_task import TRACE, run_task
+from collectors.sweep.run_task import PYTHON, TRACE, run_task
 from collectors.trace.progress import duration
 from workloads.sweep.document import COMPLETE, INTERRUPTED, RUNNING
 from workloads.sweep.sweep_plan import FIRST_MACHINE, Task
@@ -77,7 +77,7 @@ def _blocks(directory: SweepDirectory, goal_met: GoalMet) -> Iterator[int]:
 
 def ask_analysis(directory: SweepDirectory) -> bool:
     """Return whether each configuration's interval is within GOAL= percent. Analysis that fails: no."""
-    command = [sys.executable, "-m", "analysis", "sweep-goal", str(directory.path)]
+    command = [*PYTHON, "-m", "analysis", "sweep-goal", str(directory.path)]
     try:
         done = subprocess.run(
             command, cwd=TREE, capture_output=True, text=True, check=False, timeout=_GOAL_SECONDS

@@ -16,7 +16,8 @@ from collectors.sweep.trace_process import TraceProcess
 from workloads.cleanup.janitor import boot_id
 from workloads.sweep.sweep_plan import FIRST_MACHINE, Task
 
-TRACE = (sys.executable, "-m", "collectors", "trace")
+PYTHON = (sys.executable, *(["-B"] if sys.dont_write_bytecode else []))
+TRACE = (*PYTHON, "-m", "collectors", "trace")
 _POLL_SECONDS = 0.2
 
 
