@@ -4,23 +4,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 from analysis.errors import OptionError, ReportError
 from analysis.measures.sweep.data import load_data
 from analysis.render import markdown, text
-from analysis.render.document import Section
 from analysis.render.output import write_files
 from analysis.rundir.folder import new_folder, open_run_folder
 from analysis.rundir.run import clean
 from analysis.sections.study.closing import build_closing
 from analysis.sections.study.head import build_head
-from analysis.sections.study.shape import find_shapes
 from analysis.study import StudyReport, make_study
 
 DPI = 72  # of the pictures
-TABLE_NUMBER = re.compile(r"study-(\d\d)-")
 
 
 def make_gallery(path: Path, out: Path) -> str:
@@ -33,11 +29,7 @@ def make_gallery(path: Path, out: Path) -> str:
     if report is None:
         raise OptionError(f"{clean(path)} is the sweep of no study; name one that `make study` made")
     name = re.sub(r"[^A-Za-z0-9]", "", report.every[0].study.name) or "study"
-    pictures = {
-        file.replace("study-", f"{name}-"): content
-        for file, content in report.files.items()
-        if file.endswith(".png")
-    }
+    pictures = {_file(file, name): content for file, content in report.files.items() if file.endswith(".png")}
     files = {f"{name}.md": text.encoded(_page(report, name)), **pictures}
     try:
         folder = open_run_folder(out) if out.exists() else new_folder(out)
@@ -62,28 +54,13 @@ def _page(report: StudyReport, name: str) -> str:
     ]
     lines += markdown.section_lines(build_head(first))
     lines += markdown.section_lines(build_closing(first))
-    pictures = _by_table(report.pictures, name)
-    count = len(find_table_sections(report))
-    for number, section in enumerate(report.document.sections[1:-1], 1):
+    for section in report.document.sections[1:-1]:
+        pictures = report.pictures.get(section.key, {})
         lines += markdown.section_lines(section)
-        if number <= count:
-            for file, caption in pictures.get(number, {}).items():
-                lines += [f"![{markdown.escaped(caption)}]({file})", ""]
+        lines += markdown.picture_lines({_file(png, name): caption for png, caption in pictures.items()})
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def find_table_sections(report: StudyReport) -> list[Section]:
-    """The sections of the first machine's tables, which follow the head."""
-    shapes = find_shapes()
-    tables = report.every[0].tables
-    return [section for section in report.document.sections[1 : 1 + len(tables)] if section.key in shapes]
-
-
-def _by_table(pictures: Mapping[str, str], name: str) -> dict[int, dict[str, str]]:
-    """Pictures and captions by the number of their table."""
-    by_table: dict[int, dict[str, str]] = {}
-    for file, caption in pictures.items():
-        match = TABLE_NUMBER.match(file)
-        if match:
-            by_table.setdefault(int(match[1]), {})[file.replace("study-", f"{name}-")] = caption
-    return by_table
+def _file(png: str, name: str) -> str:
+    """The picture's file name in the gallery: with the study's name."""
+    return png.replace("study-", f"{name}-", 1)

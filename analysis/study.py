@@ -34,7 +34,7 @@ class StudyReport:
     document: Document
     files: Mapping[str, bytes]  # tables and pictures
     drawings: Sequence[Drawing]
-    pictures: Mapping[str, str]  # PNG: its caption
+    pictures: Mapping[str, Mapping[str, str]]  # captions by PNG, by the key of their section
     names: Sequence[str]  # every file that a study's report may have: those not made anew are removed
 
 
@@ -51,12 +51,15 @@ def make_study(sweep: Sweep, figures: pd.DataFrame, dpi: float | None = None) ->
         files |= one.files
     drawings = [drawing for one in made for drawing in one.drawings]
     pngs = [name for one in made for name in one.files if name.endswith(".png")]
+    pictures: dict[str, dict[str, str]] = {}
+    for drawing, png in zip(drawings, pngs, strict=True):
+        pictures.setdefault(drawing.section, {})[png] = drawing.caption
     return StudyReport(
         every=every,
         document=document,
         files=files,
         drawings=drawings,
-        pictures={png: drawing.caption for drawing, png in zip(drawings, pngs, strict=True)},
+        pictures=pictures,
         names=[*FILES, *(name for output in outputs for name in output.names)],
     )
 
@@ -69,6 +72,7 @@ def with_sweep(
     drawings, pictures: of the sweep's own report.
     """
     own = [replace(section, title=f"Sweep: {section.title}", essential=False) for section in sweep.sections]
+    below = own[0].key if own else ""
     document = Document(
         study.document.title,
         list(dict.fromkeys([*study.document.banners, *sweep.banners])),
@@ -77,9 +81,10 @@ def with_sweep(
     files = {
         "study.txt": text.encoded(text.render(document)),
         "study.html": b"",  # it names all others: below
-        "study.md": text.encoded(markdown.render(document, {**study.pictures, **pictures})),
+        "study.md": text.encoded(markdown.render(document, None, {**study.pictures, below: pictures})),
         **study.files,
     }
-    page = html.render(document, [*study.drawings, *drawings], list(files), "the sweep's directory")
+    every = [*study.drawings, *(replace(drawing, section=below) for drawing in drawings)]
+    page = html.render(document, every, list(files), "the sweep's directory")
     files["study.html"] = page.encode("utf-8", "backslashreplace")
     return document, files

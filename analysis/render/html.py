@@ -28,14 +28,14 @@ def render(document: Document, drawings: Sequence[Drawing], files: Sequence[str]
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    pictures = [
-        (
+    pictures: dict[str, list[tuple[str, str, str]]] = {"": []}
+    for drawing in drawings:
+        picture = (
             drawing.caption,
             Markup(drawing.svg.decode()) if drawing.inline else "",
             base64.b64encode(drawing.svg).decode("ascii"),
         )
-        for drawing in drawings
-    ]
+        pictures.setdefault(drawing.section, []).append(picture)
     return environment.get_template(TEMPLATE).render(
         document=document, pictures=pictures, files=files, directory=directory
     )

@@ -47,13 +47,24 @@ def section_lines(section: Section, level: int = 2) -> list[str]:
     return lines
 
 
-def render(document: Document, pictures: Mapping[str, str] | None = None) -> str:
-    """The document. pictures: file names and captions, shown below the banners."""
+def picture_lines(pictures: Mapping[str, str]) -> list[str]:
+    """Pictures by file name, with their captions."""
+    return [line for name, caption in pictures.items() for line in (f"![{escaped(caption)}]({name})", "")]
+
+
+def render(
+    document: Document,
+    pictures: Mapping[str, str] | None = None,
+    of_sections: Mapping[str, Mapping[str, str]] | None = None,
+) -> str:
+    """The document. pictures: file names and captions, shown below the banners.
+
+    of_sections: pictures by the key of the section below which they stand.
+    """
     lines = [f"# {escaped(document.title)}", ""]
     for banner in document.banners:
         lines += [f"> **{escaped(banner)}**", ""]
-    for name, caption in (pictures or {}).items():
-        lines += [f"![{escaped(caption)}]({name})", ""]
+    lines += picture_lines(pictures or {})
     for section in document.sections:
-        lines += section_lines(section)
+        lines += section_lines(section) + picture_lines((of_sections or {}).get(section.key, {}))
     return "\n".join(lines).rstrip("\n") + "\n"

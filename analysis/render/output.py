@@ -30,11 +30,13 @@ class Drawing:
     """One SVG picture in the page, and the caption that stands for it where images are not shown.
 
     inline: part of the page's HTML, so that its tooltips work; only for SVG that we write ourselves.
+    section: key of the section below which it stands; empty: above all sections.
     """
 
     caption: str
     svg: bytes
     inline: bool = False
+    section: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from analysis.figures.study.relative import PNG_DPI, where_text
 from analysis.figures.study_marks import INSIDE, Mark, all_names, file_names, subject_marks
 from analysis.measures.statistics import power_law
 from analysis.measures.study.cells import Cells, Row
+from analysis.measures.study.results import section_key
 from analysis.measures.study.scaling import curve
 from analysis.render.output import Drawing, Made, Output, StudySource
 
@@ -78,7 +79,8 @@ def make(source: StudySource) -> Made:
                 continue
             png, svg = save.png(figure, dpi=source.dpi or PNG_DPI), save.svg(figure)
         files |= dict(zip(file_names("scaling", place), (png, svg), strict=True))
-        drawings.append(Drawing(f"{table.spec.title}: throughput by {table.spec.axis}", svg))
+        caption = f"{table.spec.title}: throughput by {table.spec.axis}"
+        drawings.append(Drawing(caption, svg, section=section_key(place)))
     return Made(files, drawings)
 
 

@@ -9,6 +9,7 @@ from analysis.figures.compare import iographs
 from analysis.figures.study_marks import INSIDE, all_names, file_names
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
 from analysis.measures.study.published import TableSpec
+from analysis.measures.study.results import section_key
 from analysis.measures.study.shown_runs import ShownRun, shown_runs
 from analysis.render.output import Drawing, Made, Output, StudySource
 from analysis.rundir.sweep_dir import RUNS
@@ -54,7 +55,8 @@ def make(source: StudySource) -> Made:
         title = f"{source.results.study.name}: {table.spec.title}"
         png, svg = iographs.render(runs, title, heads, source.banners, source.dpi, REPORTS)
         files |= dict(zip(file_names("iographs", number), (png, svg), strict=True))
-        drawings.append(Drawing(f"{table.spec.title}: {iographs.CAPTION}", svg))
+        caption = f"{table.spec.title}: {iographs.CAPTION}"
+        drawings.append(Drawing(caption, svg, section=section_key(number)))
     return Made(files, drawings)
 
 

@@ -19,6 +19,7 @@ from analysis.figures import save, style
 from analysis.figures.study.relative import PNG_DPI, where_text
 from analysis.figures.study_marks import INSIDE, all_names, file_names
 from analysis.measures.study.matrix import SubjectMatrix, measure_matrices
+from analysis.measures.study.results import section_key
 from analysis.render.output import Drawing, Made, Output, StudySource
 
 CELL_IN, GAP_IN, LEFT_IN, TOP_IN, RIGHT_IN, FOOT_IN = 1.55, 0.22, 1.0, 1.05, 1.1, 0.75
@@ -120,7 +121,8 @@ def make(source: StudySource) -> Made:
             figure = draw(matrices, table.spec.title, where_text(source.results))
             png, svg = save.png(figure, dpi=source.dpi or PNG_DPI), save.svg(figure, raster_dpi=2 * PNG_DPI)
         files |= dict(zip(file_names("matrix", number), (png, svg), strict=True))
-        drawings.append(Drawing(f"{table.spec.title}: by record size and file size", svg))
+        caption = f"{table.spec.title}: by record size and file size"
+        drawings.append(Drawing(caption, svg, section=section_key(number)))
     return Made(files, drawings)
 
 

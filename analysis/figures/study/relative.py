@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from analysis.figures import save, style
 from analysis.figures.study_marks import Mark, all_names, file_names, subject_marks
 from analysis.measures.study.cells import Cells, Row, relative
-from analysis.measures.study.results import StudyResults
+from analysis.measures.study.results import StudyResults, section_key
 from analysis.render.output import Drawing, Made, Output, StudySource
 
 WITHOUT = ("iographs", "scaling", "matrix")  # shapes with pictures of their own
@@ -141,7 +141,13 @@ def make(source: StudySource) -> Made:
                 continue
             png, svg = save.png(figure, dpi=source.dpi or PNG_DPI), save.svg(figure)
         files |= dict(zip(file_names("relative", number), (png, svg), strict=True))
-        drawings.append(Drawing(f"{table.spec.title}: measured and published, relative to the best", svg))
+        drawings.append(
+            Drawing(
+                f"{table.spec.title}: measured and published, relative to the best",
+                svg,
+                section=section_key(number),
+            )
+        )
     return Made(files, drawings)
 
 

@@ -29,6 +29,11 @@ class StudyResults:
     evidence: tuple[Evidence, ...]
 
 
+def section_key(number: int) -> str:
+    """Key of the section of the number-th table, from 1: the table's pictures stand below it."""
+    return f"study-{number:02}"
+
+
 def measure_study(sweep: Sweep, figures: pd.DataFrame, shapes: Mapping[str, Needs]) -> list[StudyResults]:
     """The results by machine, the one with most runs first; empty if the sweep is no study's.
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from analysis.measures.study.published import TableSpec
-from analysis.measures.study.results import StudyResults
+from analysis.measures.study.results import StudyResults, section_key
 from analysis.render.document import Document, Section
 from analysis.sections.study.agreement import build_agreement, build_disagreements, build_evidence
 from analysis.sections.study.closing import build_closing
@@ -24,8 +24,8 @@ def make_sections(results: StudyResults) -> list[Section]:
     tables = [shapes[table.spec.shape].build(table, results) for table in results.tables]
     parts = {part.name: part.title for part in results.sweep.parts}
     shown: set[str] = set()
-    for section, table in zip(tables, results.tables, strict=True):
-        section.key = table.spec.shape
+    for number, (section, table) in enumerate(zip(tables, results.tables, strict=True), 1):
+        section.key = section_key(number)
         facts = [("part", parts.get(table.spec.part, "")), ("run as", shared_words(results, table.spec))]
         section.facts[:0] = [(name, value) for name, value in facts if value]
         if section.definition in shown:
@@ -72,6 +72,8 @@ def make_document(every: Sequence[StudyResults]) -> Document:
             name = machine.hostname if machine is not None and machine.hostname else results.machine
             for section in made:
                 section.title = f"{name}: {section.title}"
+                if results is not first:
+                    section.key = ""  # the pictures are of the first machine
         sections += made
     if len(every) > 1:
         banners.append("several machines: each has tables of its own; figures of machines are never averaged")
