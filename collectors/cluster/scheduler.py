@@ -59,9 +59,8 @@ async def _serve(address: str, member: Member | None, scratch: Path) -> None:
     try:
         scheduler = await begin(address, member, scratch)
     except (OSError, RuntimeError, ValueError) as error:
-        cause = str(error.__cause__ or error).splitlines()[0][:200]
         raise MachineError(
-            f"{address} cannot be listened at ({cause}): give an address of this machine"
+            f"{address} cannot be listened at ({tls.why(error)}): give an address of this machine"
         ) from None
     tell(f"seekmeter: the scheduler waits at {address} for workers and sweeps; ^C ends it")
     await ended.wait()

@@ -250,7 +250,7 @@ def _scheduler(member: Member, scratch: Path) -> Iterator[str]:
     thread.start()
     first = began.get()
     if isinstance(first, BaseException):
-        raise MachineError(f"the scheduler cannot begin here: {str(first).splitlines()[0][:200]}")
+        raise MachineError(f"the scheduler cannot begin here: {tls.why(first)}")
     address, end = first
     try:
         yield address
@@ -285,6 +285,6 @@ def _client(address: str, member: Member | None) -> Any:
         )
     except (OSError, TimeoutError, RuntimeError, ValueError) as error:
         raise MachineError(
-            f"ON={address}: no scheduler answers ({str(error).splitlines()[0][:200]}): check the address, "
+            f"ON={address}: no scheduler answers ({tls.why(error)}): check the address, "
             f"and that TLS= has papers of the scheduler's own authority"
         ) from None

@@ -2,6 +2,7 @@
 """A member's papers as Dask wants them: names of files, which are nameless files of this process."""
 
 import os
+import ssl
 
 from distributed import Security
 
@@ -23,6 +24,18 @@ def security(member: Member | None) -> Security | None:
         **{f"tls_{role}_cert": certificate for role in roles},
         **{f"tls_{role}_key": key for role in roles},
     )
+
+
+def why(error: BaseException) -> str:
+    """Return in a few words why a connection of Dask's failed, of the innermost cause."""
+    cause: BaseException = error.__cause__ or error
+    if isinstance(cause, ssl.SSLError):
+        return "certificates of different authorities"
+    if isinstance(cause, TimeoutError):
+        return "no answer"
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror.lower()
+    return (str(cause).splitlines() or [type(cause).__name__])[0][:200]
 
 
 def _nameless(text: str) -> str:

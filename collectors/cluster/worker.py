@@ -114,6 +114,7 @@ def serve(setup: Setup, post: orders.Post, by_pipe: bool) -> int:
 
 async def _serve(setup: Setup, post: orders.Post, by_pipe: bool) -> int:
     from distributed import Worker
+    from distributed.comm.core import connect
     from distributed.core import Status
     from distributed.utils import get_ip
 
@@ -146,6 +147,11 @@ async def _serve(setup: Setup, post: orders.Post, by_pipe: bool) -> int:
     )
     worker.blocked_handlers = plain_data.AllBut(plain_data.WORKER_ANSWERS)
     try:
+        # Ends at once where papers do not fit, which the worker itself would try again for a minute.
+        first: Any = connect(  # type: ignore[no-untyped-call]
+            setup.address, timeout=_SCHEDULER_SECONDS, **worker.connection_args
+        )
+        (await first).abort()
         await worker
     except (OSError, TimeoutError, RuntimeError, ValueError) as error:
         raise MachineError(_why(setup, error)) from None
@@ -171,12 +177,12 @@ def _wait_for_end(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None
 
 
 def _why(setup: Setup, error: BaseException) -> str:
-    cause = error.__cause__ or error
-    if "name taken" in str(cause).lower() or "already" in str(cause).lower():
+    cause = str(error.__cause__ or error).lower()
+    if "name taken" in cause or "already" in cause:
         return f"a worker {setup.name} is there already: a machine has one worker, end the other one first"
     return (
-        f"ON={setup.address}: no scheduler takes this worker ({str(cause).splitlines()[0][:200]}): check the "
-        f"address, and that TLS= has papers of the scheduler's own authority"
+        f"ON={setup.address}: no scheduler takes this worker ({tls.why(error)}): check the address, and that "
+        f"TLS= has papers of the scheduler's own authority"
     )
 
 

@@ -236,6 +236,10 @@ def test_make_worker_serves_a_scheduler_that_runs_already_and_only_what_it_allow
                 return
         pytest.fail(f"{text!r} was not said")
 
+    assert certificates.main(str(folder / "other"), ["beta"]) == 0
+    stranger = worker(TLS=str(folder / "other/beta"))
+    told(stranger, "certificates of different authorities")
+    assert stranger.wait(20) == 3
     first = worker()
     told(first, "no device, directory or command is allowed")
     second = worker()  # of the same machine
@@ -258,6 +262,6 @@ def test_make_worker_serves_a_scheduler_that_runs_already_and_only_what_it_allow
     assert scheduler.wait(20) == 0
     told(third, "the scheduler ended, and so does this worker")
     assert third.wait(20) == 0
-    for process in (scheduler, first, second, third):
+    for process in (scheduler, stranger, first, second, third):
         assert process.stderr is not None
         process.stderr.close()

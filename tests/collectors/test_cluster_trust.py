@@ -25,6 +25,7 @@ from collectors.cluster.worker import Setup
 from collectors.privilege.sudo import TREE
 from tests.collectors import cluster_sweeps as sweeps
 from workloads.cli.on_option import On, on_of, parse_on
+from workloads.cli.parse import parse
 from workloads.system.errors import OptionError, RunError
 
 PROGRAMS = TREE / "tests/collectors/programs"
@@ -66,6 +67,13 @@ def test_tls_goes_with_a_tls_address_only() -> None:
     for given in ({"TLS": "x"}, {"ON": "tls://alpha:1"}, {"ON": "local:1", "TLS": "x"}):
         with pytest.raises(OptionError, match="TLS"):
             on_of(given)
+
+
+@pytest.mark.parametrize("given", [{}, {"ON": "local:1"}, {"ON": "alpha"}, {"ON": "tls://alpha:1"}])
+def test_make_worker_needs_a_scheduler_and_papers(given: dict[str, str]) -> None:
+    env = {f"SEEKMETER_{name}": text for name, text in given.items()}
+    with pytest.raises(OptionError, match=r"add ON=tls://HOST:PORT|needs TLS=DIRECTORY"):
+        parse({**env, "SEEKMETER_WORDS": " ".join(given)}, "worker", {})
 
 
 FREE = {"FS": "ext4", "WL": "filemark", "DISK": "file file", "JOURNAL": "ram", "SIZE": "1G", "THREADS": "4"}
