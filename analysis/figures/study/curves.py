@@ -41,7 +41,7 @@ def draw(table: Cells, row: Row, marks: dict[str, Mark], where: str) -> Figure |
             markersize=5.5,
             linewidth=1.3,
             capsize=2,
-            label=f"{subject}\n{INSIDE}" if any(one.virtual for one in points.values()) else subject,
+            label=f"{subject} (inside)" if any(one.virtual for one in points.values()) else subject,
         )
         trend = power_law.fit(
             [x for x, measured in points.items() for _ in measured.values],
@@ -60,6 +60,8 @@ def draw(table: Cells, row: Row, marks: dict[str, Mark], where: str) -> Figure |
     figure.text(0.012, 0.955, table.spec.title, fontsize=12, weight="bold", va="center")
     figure.text(0.012, 0.9, where, fontsize=8.5, color=style.QUIET, va="center")
     foot = "points: mean and 95 % interval over the runs; dashed: trend a x^b, all runs as points"
+    if any(one.virtual for points in shown.values() for one in points.values()):
+        foot += f"; (inside): {INSIDE}, not comparable with the others"
     figure.text(0.012, 0.02, foot, fontsize=7.5, color=style.QUIET, va="bottom")
     return figure
 

@@ -38,13 +38,14 @@ def build(table: Cells, _: StudyResults) -> Section:
         name = row.name if len(table.rows) > 1 else ""
         heads = [f"<{' '.join(part for part in (name, axis) if part)}", *table.subjects]
         lines = [[f"{x:g}", *(_mean(points.get(x), row) for points in curves.values())] for x in xs]
-        empty = [table.cell(row, s) for s, points in curves.items() if not points]
-        if empty or not lines:
-            marks = ("" if curves[s] else reasons.mark(table.cell(row, s).why) for s in table.subjects)
-            lines.append(["-", *marks])
+        lines = lines or [["-", *("" for _ in curves)]]
+        for column, (subject, points) in enumerate(curves.items(), 1):
+            if not points:  # its reason stands in the first line
+                for line in lines:
+                    line[column] = "" if line is not lines[0] else reasons.mark(table.cell(row, subject).why)
         section.tables.append(Table(heads, lines, least_left=10))
         section.notes.append(f"{row.name}: {unit_of(row)}" if unit_of(row) else row.name)
-        fits = [line for s, points in curves.items() if (line := _fits(s, points)) is not None]
+        fits = [fit for s, points in curves.items() if (fit := _fits(s, points)) is not None]
         if fits:
             section.tables.append(Table(FIT_HEADS, fits, least_left=10))
     return finish(section, table, reasons, DEFINITION)
