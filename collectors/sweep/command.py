@@ -26,7 +26,7 @@ from workloads.sweep.document import COMPLETE
 from workloads.sweep.format import format_commands, format_sweep
 from workloads.sweep.from_study import planned_study, study_request
 from workloads.sweep.from_words import is_sweep, sweep_request
-from workloads.sweep.planner import Planner
+from workloads.sweep.planner import Planner, words_of
 from workloads.sweep.request import Request
 from workloads.sweep.sweep_plan import FIRST_MACHINE, SweepPlan
 from workloads.system.errors import OptionError, RunError
@@ -142,6 +142,14 @@ def _unfinished(request: Request, user: Owner) -> SweepDirectory | None:
     here, there = machine_facts(), sweep.machines.get(FIRST_MACHINE)
     if there != here and "ON" not in request.words:
         text = f"{sweep.path} was begun on another machine, kernel or number of CPUs, whose figures never mix"
+        if request.out is not None:
+            raise OptionError(f"{text}: give a new directory by OUT=")
+        tell(f"seekmeter: {text}: a new sweep begins")
+        return None
+    # The file is the user's: no run gets words, such as a disk to erase, that this command line lacks.
+    asked = words_of(request)
+    if not all(dict(each.words) in asked for each in sweep.plan.configurations):
+        text = f"{sweep.path}/sweep.json has runs that these words do not ask for"
         if request.out is not None:
             raise OptionError(f"{text}: give a new directory by OUT=")
         tell(f"seekmeter: {text}: a new sweep begins")

@@ -156,6 +156,26 @@ def test_sweep_of_another_kernel_is_begun_anew(stub: StubSweeps) -> None:
     assert "was begun on another machine, kernel or number of CPUs" in done.stderr
 
 
+def test_changed_plan_is_not_gone_on_with(stub: StubSweeps) -> None:
+    """A program of the user's may have changed the file: a run would erase a disk that nobody named now."""
+    words = ("FS=ext4", "CMD=true", "SIZE=64M", "REPS=1")
+    assert stub.run(*words).returncode == 0
+    plan, runs = plan_of(stub.sweep), len(stub.journal)
+    plan["configurations"][0]["words"] |= {"DISK": "/dev/sdx", "ERASE": "/dev/sdx"}
+    (stub.sweep / "sweep.json").write_text(json.dumps({**plan, "state": "interrupted"}))
+    done = stub.run(*words)
+    assert done.returncode == 0 and len(stub.sweeps) == 2
+    assert "sweep.json has runs that these words do not ask for: a new sweep begins" in done.stderr
+    assert "DISK" not in json.dumps(plan_of(stub.sweeps[1]))
+    assert len(stub.journal) == 2 * runs
+    plan["configurations"][0]["words"] = {"FS": "ext4", "CMD": "rm -r /", "SIZE": "64M"}
+    out = stub.sweeps[0]
+    out.rename(stub.folder / "out")
+    (stub.folder / "out/sweep.json").write_text(json.dumps({**plan, "state": "interrupted"}))
+    named = stub.run(*words, f"OUT={stub.folder / 'out'}")
+    assert named.returncode == 2 and "do not ask for: give a new directory" in named.stderr
+
+
 def test_named_sweep_goes_on_only_with_the_same_words(stub: StubSweeps) -> None:
     words, out = ("FS=ext4", "CMD=true", "SIZE=64M"), stub.folder / "mine"
     assert stub.run(*words, "REPS=1", f"OUT={out}").returncode == 0

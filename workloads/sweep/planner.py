@@ -144,6 +144,11 @@ def options_of(request: Request, job: str, collectors: Mapping[str, bool]) -> li
     return chosen
 
 
+def words_of(request: Request) -> list[dict[str, str]]:
+    """Return the words of every combination, also of those that cannot be."""
+    return [each.words for part in request.parts for each in _combinations(part, request)]
+
+
 def check_values(request: Request, collectors: Mapping[str, bool]) -> int:
     """Return the number of combinations. Raises OptionError for a value that no command line can have."""
     for part in request.parts:
