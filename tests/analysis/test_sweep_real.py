@@ -2,6 +2,7 @@
 """A real sweep, made, killed in the middle, continued and reported: figures against the runs' own files."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -40,7 +41,7 @@ def test_real_sweep_is_reported_in_the_middle_and_at_its_end(tmp_path: Path) -> 
         deadline = time.monotonic() + 120
         while len(list(path.glob("runs/c*/task.json"))) < 3 and time.monotonic() < deadline:
             time.sleep(0.2)
-        driver.send_signal(signal.SIGINT)
+        os.killpg(driver.pid, signal.SIGINT)
         driver.wait(120)
     told = _report(path)
     assert re.search(r"\d of 12 planned runs\s+(!! )?are done", told)

@@ -10,7 +10,7 @@ from analysis.measures.statistics.differences import Difference
 from analysis.measures.statistics.samples import MOST_POINTS
 from analysis.measures.sweep.data import Group, SweepData
 from analysis.measures.sweep.goal import short_of_goal
-from analysis.measures.sweep.ranking import Ranked
+from analysis.measures.sweep.ranking import Ranked, Ranking
 from analysis.measures.sweep.tracing_pairs import tracing_pairs
 from analysis.render.document import Section
 from analysis.sections.sweep import show
@@ -53,6 +53,10 @@ def _sentences(group: Group) -> list[str]:
         f" {best.configuration.label}, {told} ({show.count(best.n, 'run')})"
     ]
     others = ranking.rows[1:]
+    if others and all(row.n == 1 for row in ranking.rows):
+        ratios = [f"{row.configuration.label} {_ratio(row)}" for row in others[:MOST_NAMED]]
+        more = f", {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+        return [*sentences, f"of it: {', '.join(ratios)}{more}; single runs, no verdict", *_lacking(ranking)]
     sentences += [_against(row) for row in others[:MOST_NAMED]]
     if len(others) > MOST_NAMED:
         rest = others[MOST_NAMED:]
@@ -60,10 +64,16 @@ def _sentences(group: Group) -> list[str]:
         sentences.append(
             f"{len(rest)} more configurations, of which {differ} differ from the best: see results"
         )
-    if ranking.lacking:
-        names = ", ".join(one.label for one in ranking.lacking[:MOST_NAMED])
-        sentences.append(f"without this figure: {names}")
-    return sentences
+    return [*sentences, *_lacking(ranking)]
+
+
+def _lacking(ranking: Ranking) -> list[str]:
+    names = ", ".join(one.label for one in ranking.lacking[:MOST_NAMED])
+    return [f"without this figure: {names}"] if names else []
+
+
+def _ratio(row: Ranked) -> str:
+    return show.ratio(row.against.ratio if row.against else None)
 
 
 def _against(row: Ranked) -> str:

@@ -15,16 +15,26 @@ MOST_ROWS = 16
 MOST_COLUMNS = 6
 NAME_WIDTH = 18
 
+TITLE = "Beside the results"
+DEFINITION = (
+    "mean over the runs, and its ratio to the best configuration by the headline; !: they differ by"
+    " the rule. The first row is the headline. Rows that differ come first, then by ratio. -: no run"
+    " has it, or in every run it is below 1 % of its whole; n=k: only k runs have it. A large ratio"
+    " is no proof of a cause. *: runs lost events."
+)
+
 
 def build_causes(data: SweepData) -> list[Section]:
     """A section a group of traced runs."""
     sections = [_section(data, group) for group in data.groups if group.traced]
+    if sections:
+        sections[-1].definition = DEFINITION
     return sections or [Section(absent="no traced run is done: TRACING=on records what differs")]
 
 
 def _section(data: SweepData, group: Group) -> Section:
     name = show.group(data, group)
-    section = Section(title=f"Beside the results ({name})" if name else "")
+    section = Section(title=show.title(TITLE, name))
     causes = compare_causes(group)
     if causes is None or not causes.rankings:
         section.absent = (
@@ -40,12 +50,6 @@ def _section(data: SweepData, group: Group) -> Section:
         section.notes.append(
             f"{len(causes.rankings) - MOST_ROWS} more with smaller ratios: sweep.csv has them"
         )
-    section.definition = (
-        "mean over the runs, and its ratio to the best configuration by the headline; !: they differ by"
-        " the rule. The first row is the headline. Rows that differ come first, then by ratio. -: no run"
-        " has it, or in every run it is below 1 % of its whole; n=k: only k runs have it. A large ratio"
-        " is no proof of a cause. *: runs lost events."
-    )
     return section
 
 
@@ -83,4 +87,4 @@ def _row(ranking: Ranking, columns: list[Configuration], runs: dict[str, int]) -
     return cells
 
 
-SECTIONS = (SweepSpec("causes", "Beside the results", 400, build_causes),)
+SECTIONS = (SweepSpec("causes", TITLE, 400, build_causes),)

@@ -16,17 +16,27 @@ MOST_MEASURES = 40
 MOST_COLUMNS = 8
 NAME_WIDTH = 18
 
+TITLE = "Other figures"
+DEFINITION = (
+    "mean +- 95 % half-width over the runs; ^: the best mean, where it differs by the rule from the"
+    " second; -: no run has the figure; *: runs lost events; >=: a lower bound. PHASE seconds: all"
+    " phases of the name together; PHASE MB/s: mean over them, of file data as the workload counts"
+    " it."
+)
+
 
 def build_other_figures(data: SweepData) -> list[Section]:
     """A section a group."""
     if not data.groups:
         return [Section(absent="no run is done yet")]
-    return [_section(data, group) for group in data.groups]
+    sections = [_section(data, group) for group in data.groups]
+    sections[-1].definition = DEFINITION
+    return sections
 
 
 def _section(data: SweepData, group: Group) -> Section:
     name = show.group(data, group)
-    section = Section(title=f"Other figures ({name})" if name else "")
+    section = Section(title=show.title(TITLE, name))
     frame = group.frame[group.frame.kind.isin([METRIC, PHASE, OUTCOME])]
     measures = [measure for measure in _different(frame, group.headline) if measure != group.headline]
     if not measures:
@@ -45,12 +55,6 @@ def _section(data: SweepData, group: Group) -> Section:
             [[show.heading(r.measure, r.unit), *_cells(r, [one.id for one in columns])] for r in rankings],
             NAME_WIDTH,
         )
-    )
-    section.definition = (
-        "mean +- 95 % half-width over the runs; ^: the best mean, where it differs by the rule from the"
-        " second; -: no run has the figure; *: runs lost events; >=: a lower bound. PHASE seconds: all"
-        " phases of the name together; PHASE MB/s: mean over them, of file data as the workload counts"
-        " it."
     )
     return section
 
@@ -75,4 +79,4 @@ def _cells(ranking: Ranking, columns: list[str]) -> list[str]:
     return [texts.get(column, "-") for column in columns]
 
 
-SECTIONS = (SweepSpec("other_figures", "Other figures", 300, build_other_figures),)
+SECTIONS = (SweepSpec("other_figures", TITLE, 300, build_other_figures),)

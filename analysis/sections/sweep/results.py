@@ -14,41 +14,50 @@ from analysis.sections.sweep.spec import SweepSpec
 
 BEST = "best"
 NAME_WIDTH = 16
+DEFINITION = (
+    "n: runs; mean +- 95 % half-width (Student t); ratio: to the first"
+    f" row, with its 95 % interval (Fieller). differ: {DIFFERENCE} p: Welch's test, corrected over this"
+    f" table (Holm). {SEEN}. The best is chosen by the same runs: of equal configurations it looks too"
+    f" good. Values: all, up to {MOST_POINTS} runs; 95 % bootstrap interval of the mean from"
+    f" {LEAST_BOOTSTRAP} runs on."
+)
 
 
 def build_results(data: SweepData) -> list[Section]:
     """A section a group."""
     if not data.groups:
         return [Section(absent="no run is done yet")]
-    return [_section(data, group) for group in data.groups]
+    sections = [_section(data, group) for group in data.groups]
+    sections[-1].definition = DEFINITION
+    return sections
 
 
 def _section(data: SweepData, group: Group) -> Section:
     ranking = group.ranking
     name = show.group(data, group)
-    section = Section(title=f"Results: {show.heading(ranking.measure, ranking.unit)}")
-    if name:
-        section.title += f" ({name})"
+    heading = show.heading(ranking.measure, ranking.unit)
+    section = Section(title=show.title(f"Results: {heading}", name))
     if not ranking.rows:
         section.absent = "no run has a figure"
         return section
-    section.tables = [results_table(ranking), _values_table(ranking)]
+    section.tables = [results_table(ranking)]
+    if any(row.n > 1 for row in ranking.rows):
+        section.tables.append(_values_table(ranking))
+    section.notes.append(show.better(ranking.better))
     section.notes += _outliers(ranking)
     if ranking.lacking:
         section.notes.append("without this figure: " + ", ".join(one.label for one in ranking.lacking))
-    section.definition = (
-        f"{show.better(ranking.better)}. n: runs; mean +- 95 % half-width (Student t); ratio: to the first"
-        f" row, with its 95 % interval (Fieller). differ: {DIFFERENCE} p: Welch's test, corrected over this"
-        f" table (Holm). {SEEN}. The best is chosen by the same runs: of equal configurations it looks too"
-        f" good. Values: all, up to {MOST_POINTS} runs; 95 % bootstrap interval of the mean from"
-        f" {LEAST_BOOTSTRAP} runs on."
-    )
     return section
 
 
 def results_table(ranking: Ranking) -> Table:
-    """The configurations, best first."""
+    """The configurations, best first; single runs have neither intervals nor verdicts."""
     unit = ranking.unit
+    rows = []
+    if all(row.n == 1 for row in ranking.rows):
+        for row in ranking.rows:
+            rows.append([row.configuration.label, "1", show.mean(row, unit), _against(row, ranking)[0]])
+        return Table(("<configuration", "n", "one run", "ratio"), rows, NAME_WIDTH)
     heads = (
         "<configuration",
         "n",
@@ -60,7 +69,6 @@ def results_table(ranking: Ranking) -> Table:
         "&p",
         "sees",
     )
-    rows = []
     for row in ranking.rows:
         about = row.description
         first = [row.configuration.label, str(row.n), show.mean(row, unit), show.number(about.median, unit)]

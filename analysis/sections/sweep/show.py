@@ -12,6 +12,7 @@ from analysis.measures.sweep.ranking import Ranked
 from analysis.rundir.sweep_dir import Configuration
 
 HEAD_LETTERS = 14
+TITLE_LETTERS = 70
 DIFFERS = "!"  # behind a ratio of means that differ by the rule
 _PREFIXES = {
     "B": (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
@@ -103,13 +104,17 @@ def machine(data: SweepData, name: str) -> str:
     return f"{host} ({name})" if host and len(data.machines) > 1 else host or name
 
 
+def title(text: str, name: str) -> str:
+    """A section's title with the name of its group, short enough for a line."""
+    return f"{text} ({name})"[:TITLE_LETTERS] if name else text
+
+
 def group(data: SweepData, one: Group) -> str:
     """What tells the group from the others: part, workload, machine, virtual, tracing; "" if nothing does."""
     words = []
     if len({other.part for other in data.groups}) > 1:
-        part = data.sweep.part(one.part)
-        words.append((part.title if part else "") or one.part)
-    if len({other.wl for other in data.groups}) > 1:
+        words.append(one.part)
+    if len({other.wl for other in data.groups if other.part == one.part}) > 1:
         words.append(one.wl)
     if len({other.machine for other in data.groups}) > 1:
         words.append(f"on {machine(data, one.machine)}")

@@ -17,10 +17,23 @@ from analysis.sections.sweep.spec import SweepSpec
 
 NAME_WIDTH = 16
 
+TITLE = "Within the runs"
+DEFINITION = (
+    "MB/s in time bins of the phase that took longest (application's, else the disk's), mean over the"
+    " runs. Warm-up: the start that MSER-5 cuts, median over the runs; without: mean of the rest, of"
+    " the runs where a cut was possible. refused: runs whose cut is in their second half (no steady"
+    " state); too short: fewer than 50 bins. Results above are never cut. over batches:"
+    " where a configuration has a single run, its mean over so many batches, which are independent by von"
+    " Neumann's test; -: they depend on each other, or there are fewer than 10: one value. It says nothing"
+    " of other runs."
+)
+
 
 def build_within_runs(data: SweepData) -> list[Section]:
     """One section a group that has series."""
     sections = [_section(data, group) for group in data.groups if (group.frame.kind == WITHIN).any()]
+    if sections:
+        sections[-1].definition = DEFINITION
     return sections or [
         Section(absent="no run recorded throughput over time: COLLECT=calls or block does, with TRACING=on")
     ]
@@ -28,8 +41,8 @@ def build_within_runs(data: SweepData) -> list[Section]:
 
 def _section(data: SweepData, group: Group) -> Section:
     name = show.group(data, group)
-    section = Section(title=f"Within the runs ({name})" if name else "")
-    rows, single = [], []
+    section = Section(title=show.title(TITLE, name))
+    rows, batches = [], []
     frame = group.frame[group.frame.kind == WITHIN]
     for configuration in group.configurations:
         own = frame[frame.configuration == configuration.id].pivot(
@@ -39,18 +52,12 @@ def _section(data: SweepData, group: Group) -> Section:
             continue
         own = own.reindex(columns=[BINS, WHOLE, WARM, CUT_S, IN_SECOND_HALF, BATCHES, BATCH_HALF])
         rows.append(_row(configuration, own))
-        if len(own) == 1:
-            single.append(_single(configuration, own))
-    heads = ("<configuration", "runs", "whole, MB/s", "without warm-up", "cut, s", "refused", "too short")
+        batches.append(_batches(own) if len(own) == 1 else "")
+    heads = ["<configuration", "runs", "whole,\nMB/s", "without\nwarm-up", "cut, s", "refused", "too\nshort"]
+    if any(batches):
+        heads.append("over\nbatches")
+        rows = [[*row, text] for row, text in zip(rows, batches, strict=True)]
     section.tables.append(Table(heads, rows, NAME_WIDTH))
-    section.notes += single
-    section.definition = (
-        "MB/s in time bins of the phase that took longest (application's, else the disk's), mean over the"
-        " runs. Warm-up: the start that MSER-5 cuts, median over the runs; without: mean of the rest, of"
-        " the runs where a cut was possible. refused: runs whose cut is in their second half (no steady"
-        " state); too short: fewer than 50 bins. Results above are never cut. Batch means stand where a"
-        " configuration has a single run: von Neumann's test, at least 10 independent batches."
-    )
     return section
 
 
@@ -73,16 +80,13 @@ def _mean(values: pd.Series[float]) -> str:
     return "-" if mean is None else show.with_half(mean.value, mean.half_width, "MB/s")
 
 
-def _single(configuration: Configuration, own: pd.DataFrame) -> str:
+def _batches(own: pd.DataFrame) -> str:
+    """The mean of a single run with its half-width over independent batches, and their number."""
     [run] = own.to_dict("records")
-    half = run[BATCH_HALF]
-    if pd.isna(half):
-        return f"{configuration.label}: a single run, whose batches depend on each other: one value"
-    at = run[WHOLE] if pd.isna(run[WARM]) else run[WARM]
-    return (
-        f"{configuration.label}: a single run, {show.with_half(at, half, 'MB/s')} MB/s over"
-        f" {run[BATCHES]:.0f} independent batches of its main phase; this says nothing of other runs"
-    )
+    if pd.isna(run[BATCH_HALF]):
+        return "-"
+    mean = run[WHOLE] if pd.isna(run[WARM]) else run[WARM]
+    return f"{show.with_half(mean, run[BATCH_HALF], 'MB/s')} of {run[BATCHES]:.0f}"
 
 
-SECTIONS = (SweepSpec("within_runs", "Within the runs", 600, build_within_runs),)
+SECTIONS = (SweepSpec("within_runs", TITLE, 600, build_within_runs),)
