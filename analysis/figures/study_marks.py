@@ -12,7 +12,7 @@ COLORS = ("#0B5E9E", "#D55E00", "#1B7A5A", "#4B2A84", "#B07A00", "#A0195E", "#2F
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
-INSIDE = "in the machine inside"  # behind the name of a subject whose times do not compare with others
+INSIDE = "in a virtual machine"  # behind the name of a subject whose times do not compare with others
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def study_sweep(
 ) -> Sweep:
     """A sweep directory of the study with every configuration at its base size, and no runs.
 
-    virtual: subjects in a machine inside; without: subjects that have no configuration.
+    virtual: subjects in a virtual machine; without: subjects that have no configuration.
     """
     configurations: list[dict[str, Any]] = []
     for part in toml.get("part", []):

@@ -78,7 +78,7 @@ class Pair:
 
     @property
     def virtual(self) -> bool:
-        """Whether a side ran in a machine inside."""
+        """Whether a side ran in a virtual machine."""
         return any(cell.measured is not None and cell.measured.virtual for cell in self.cells)
 
 
@@ -164,7 +164,7 @@ def _pair(table: Cells, row: Row, names: tuple[str, str], cells: tuple[Cell, Cel
     if not row.is_comparable:
         why = f"the source has {row.published_unit}, the runs have {row.unit}"
     elif row.of_time and a.measured.virtual != b.measured.virtual:
-        why = f"{names[0] if a.measured.virtual else names[1]} ran in the machine inside"
+        why = f"{names[0] if a.measured.virtual else names[1]} ran in a virtual machine"
     elif a.measured.bound or b.measured.bound:
         why = "a measured figure is a lower bound"
     difference = compare(a.measured.values, b.measured.values) if not why else None

@@ -26,7 +26,7 @@ class Measured:
     traced: str  # the configuration of the same words whose runs were traced; empty: none
     values: tuple[float, ...]
     tasks: tuple[str, ...]
-    virtual: bool = False  # run in a machine inside
+    virtual: bool = False  # run in a virtual machine
     bound: bool = False  # a lower bound
     lossy: bool = False  # a collector behind the values lost events
 
@@ -85,12 +85,12 @@ class Cells:
         return self.cells[row.name, subject]
 
     def best(self, row: Row) -> str | None:
-        """The subject with the best measured figure outside of machines inside; None: nothing to rank."""
+        """The subject with the best measured figure outside of virtual machines; None: nothing to rank."""
         ranked = self.ranked(row)
         return ranked[-1] if ranked else None
 
     def ranked(self, row: Row) -> list[str]:
-        """Subjects from the worst measured figure to the best; without those of a machine inside."""
+        """Subjects from the worst measured figure to the best; without those of a virtual machine."""
         means = {
             subject: cell.measured.mean.value
             for subject in self.subjects
@@ -102,7 +102,7 @@ class Cells:
         return sorted(means, key=lambda subject: means[subject], reverse=row.better == "lower")
 
     def all_virtual(self, row: Row) -> bool:
-        """Whether all measured figures of the row are of machines inside: then they compare."""
+        """Whether all measured figures of the row are of virtual machines: then they compare."""
         measured = [self.cell(row, subject).measured for subject in self.subjects]
         return all(one.virtual for one in measured if one is not None)
 

@@ -31,7 +31,7 @@ class SubjectMatrix:
     subject: str
     option: str
     cells: Mapping[Place, Mean]
-    virtual: bool = False  # run in a machine inside
+    virtual: bool = False  # run in a virtual machine
 
 
 def measure_matrices(table: Cells, sweep: Sweep) -> list[SubjectMatrix]:

@@ -24,7 +24,7 @@ class ShownRun:
     value: float
     unit: str
     of: int
-    virtual: bool  # run in a machine inside
+    virtual: bool  # run in a virtual machine
 
 
 def shown_runs(spec: TableSpec, sweep: Sweep, figures: pd.DataFrame, machine: str) -> list[ShownRun]:

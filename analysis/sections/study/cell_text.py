@@ -73,7 +73,7 @@ def _half(half: float, unit: str) -> str:
 
 
 def marks(measured: Measured) -> str:
-    """v: of a machine inside; *: a collector lost events."""
+    """v: of a virtual machine; *: a collector lost events."""
     return (" v" if measured.virtual else "") + (" *" if measured.lossy else "")
 
 
@@ -176,7 +176,7 @@ def published_notes(table: Cells) -> list[str]:
 
 
 def virtual_notes(table: Cells) -> list[str]:
-    """Which subjects ran in the machine inside."""
+    """Which subjects ran in a virtual machine."""
     inside = [
         subject
         for subject in table.subjects
@@ -188,4 +188,4 @@ def virtual_notes(table: Cells) -> list[str]:
     if not inside:
         return []
     names = ", ".join(inside)
-    return [f"v: {names}: run in the machine inside; its times never compare with those outside"]
+    return [f"v: {names}: run in a virtual machine; these times never compare with those outside"]

@@ -14,7 +14,7 @@ from analysis.sections.study.pair_text import beside_sentence
 
 CELL_COLUMNS = (
     *("machine", "part", "table", "shape", "row", "subject", "option", "is_best_option", "measure", "unit"),
-    *("better", "n", "mean", "half_width_95", "values", "of_best", "in_machine_inside", "lost_events"),
+    *("better", "n", "mean", "half_width_95", "values", "of_best", "in_virtual_machine", "lost_events"),
     *("is_lower_bound", "not_measured", "published", "published_bound", "published_unit", "published_note"),
     "published_of_best",
 )

@@ -36,7 +36,7 @@ def build(table: Cells, results: StudyResults) -> Section:
     ]
     section.tables.append(Table(["<file system", "<run", "headline", "of runs"], rows, least_left=16))
     if any(one.virtual for one in shown):
-        section.notes.append("v: run in the machine inside; its times never compare with those outside")
+        section.notes.append("v: run in a virtual machine; these times never compare with those outside")
     if table.spec.note:
         section.notes.append(table.spec.note)
     return section
