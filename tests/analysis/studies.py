@@ -23,8 +23,12 @@ Figures = dict[tuple[str, str], list[float]]  # (configuration, measure): values
 
 
 def toml_of(name: str) -> dict[str, Any]:
-    """A study of the tree."""
-    return tomllib.loads((STUDIES / f"{name}.toml").read_text())
+    """A study of the tree, as sweep.json has it at a scale that has all tables."""
+    toml = tomllib.loads((STUDIES / f"{name}.toml").read_text())
+    for part in toml["part"]:
+        for table in part.get("table", []):
+            table.pop("scales", None)
+    return toml
 
 
 def published_of(name: str) -> list[dict[str, str]]:

@@ -234,6 +234,27 @@ def test_refused_and_failed_stay_in_the_tables(tmp_path: Path) -> None:
     assert "Linux 6.13 removed reiserfs" in shown and "the disk is full" in shown and "434" in shown
 
 
+def test_row_of_a_refused_value_has_its_reason(tmp_path: Path) -> None:
+    """The published row "28 CPUs" is of runs that this machine refuses; nothing measures it."""
+    refused = [
+        {
+            "part": "aim7", "subject": subject, "words": {"FS": subject, "CPUS": "28"},
+            "axes": {"CPUS": "28"}, "why": "2 CPUs alone", "kind": "machine",
+        }
+        for subject in ("ext2", "ext3", "xfs")
+    ]  # fmt: skip
+    toml, published = toml_of("bryant2002"), published_of("bryant2002")
+    for part in toml["part"]:
+        part.setdefault("subject", toml["subject"])
+        if part["name"] == "aim7":
+            part["axes"] = {"CPUS": ["2"]}
+    sweep = study_sweep(tmp_path / "s", toml, published, refused=refused)
+    results = measure_study(sweep, frame_of(sweep, {}), needs())[0]
+    table = next(table for table in results.tables if table.spec.shape == "peak")
+    row = next(row for row in table.rows if row.name == "28 CPUs")
+    assert {table.cell(row, subject).why for subject in ("ext2", "ext3", "xfs")} == {"2 CPUs alone"}
+
+
 def test_virtual_figures_are_not_ranked_with_others(tmp_path: Path) -> None:
     inside = ("reiserfs", "reiserfs notail")
     results = measured_study(tmp_path / "s", "webcache2004", virtual=inside)

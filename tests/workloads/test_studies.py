@@ -348,3 +348,12 @@ def test_study_has_every_scale(name: str) -> None:
     for part in studies.load(name).parts:
         assert set(part.scales) == set(SCALES)
         assert not part.scales["paper"].skip, "the published size has every part"
+
+
+def test_table_is_of_its_scales_alone(tmp_path: Path) -> None:
+    study = mine(tmp_path, lambda text: text.replace('title = "figures"', 'title = "t"\nscales = ["paper"]'))
+    assert study.toml_at("quick")["part"][0]["table"] == []
+    (table,) = study.toml_at("paper")["part"][0]["table"]
+    assert table["title"] == "t" and "scales" not in table
+    with pytest.raises(OptionError, match="names 'large', none of quick, default, paper"):
+        mine(tmp_path, lambda text: text.replace('title = "figures"', 'title = "t"\nscales = ["large"]'))

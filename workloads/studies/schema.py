@@ -72,7 +72,16 @@ class Study:
     parts: tuple[StudyPart, ...]
     absent: tuple[Mapping[str, str], ...]  # {"what", "why"}: what no run shows
     published: tuple[Figure, ...]
-    toml: Mapping[str, Any]  # the whole file, for sweep.json: each part has its subjects
+    toml: Mapping[str, Any]  # the whole file; each part has its subjects
+
+    def toml_at(self, scale: str) -> dict[str, Any]:
+        """Return the file for sweep.json: each part with the tables of this scale."""
+        parts = []
+        for part in self.toml["part"]:
+            tables = [table for table in part.get("table", []) if scale in table.get("scales", SCALES)]
+            tables = [{key: value for key, value in table.items() if key != "scales"} for table in tables]
+            parts.append({**part, "table": tables})
+        return {**self.toml, "part": parts}
 
 
 def read(path: Path) -> Study:
@@ -195,7 +204,10 @@ def _at_scale(part: Mapping[str, Any], scale: str, reps: int, where: str) -> AtS
 def _check_table(table: Mapping[str, Any], where: str) -> None:
     """Raise ValueError for a [[part.table]] that is not as the README says."""
     here = f" of a table{where}"
-    _only(table, (*_TABLE_TEXTS, "rows", "where"), here)
+    _only(table, (*_TABLE_TEXTS, "rows", "where", "scales"), here)
+    for scale in _strings(table, "scales", here):
+        if scale not in SCALES:
+            raise ValueError(f"scales{here} names {scale!r}, none of {', '.join(SCALES)}")
     for key in _TABLE_TEXTS:
         _text(table, key, here, default=None if key in ("shape", "title") else "")
     if table.get("better", "") not in ("", "higher", "lower"):

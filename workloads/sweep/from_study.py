@@ -76,7 +76,7 @@ def study_request(given: Mapping[str, str]) -> Request:
         study={
             "name": study.name,
             "scale": scale,
-            "toml": study.toml,
+            "toml": study.toml_at(scale),
             "published": [figure.as_json() for figure in study.published],
         },
         absent=tuple(_absent(each) for each in study.absent),

@@ -224,10 +224,7 @@ class _Builder:
 
     def _why(self, row: Row, subject: str, ours: Sequence[Configuration]) -> str:
         """Why nothing was measured."""
-        if not row.measure:
-            gone, unmapped = "kernels of today have no such thing", "no workload of this study measures it"
-            return gone if row.name in self.spec.rows else unmapped
-        if ours:
+        if row.measure and ours:
             return self._why_not_run(row, ours)
         refused = [
             one
@@ -238,6 +235,9 @@ class _Builder:
             words = {**one.words, **one.axes}
             if any(fill(template, words) == row.name for template in self.spec.rows):
                 return one.why
+        if not row.measure:
+            gone, unmapped = "kernels of today have no such thing", "no workload of this study measures it"
+            return gone if row.name in self.spec.rows else unmapped
         if refused:
             return refused[0].why
         if any(self._subject(one.subject) == subject for one in self.configurations):
