@@ -46,7 +46,7 @@ def test_plan_of_a_sweep_shows_runs_and_changes_nothing() -> None:
     )
     assert "ext4+btrfs-filemark: 3 configurations, 4 runs each: 12 runs and 2 anchors" in text
     assert "about 6 min, and the anchors" in text  # 12 runs of 28 s
-    assert "at most 2.2G at a time in " in text
+    assert "at most 2.2G at a time in " in text and "about 60M of run directories stay" in text
     assert re.search(r"^c02 +ext4, JOURNAL=file +4 +28 s +2\.2G$", text, re.MULTILINE)
     assert re.search(r"^  btrfs, JOURNAL=file: JOURNAL does not fit btrfs", text, re.MULTILINE)
     block = re.search(r"^block 1 +anchor (.*)$", text, re.MULTILINE)

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from workloads.disks.loop import scratch_directory
 from workloads.plan.format import command_rows
 from workloads.plan.plan import Plan
-from workloads.sweep.sweep_plan import SweepPlan
+from workloads.sweep.sweep_plan import Configuration, SweepPlan
 from workloads.system.units import show_seconds, show_size
 
-# Measured sizes of run directories: with the default collectors, and with COLLECT=none.
-_TRACED_BYTES = 12 << 20
-_UNTRACED_BYTES = 200 << 10
+# Sizes of run directories with their tables, measured on quick and default runs of the catalog: means.
+_QUICK_BYTES = 5 << 20
+_TRACED_BYTES = 15 << 20
+_UNTRACED_BYTES = 52 << 10
 _NAMES_SHOWN = 12
 
 
@@ -97,11 +98,15 @@ def _time(plan: SweepPlan) -> str:
 
 def _disk(plan: SweepPlan) -> str:
     largest = max(each.size_bytes for each in plan.configurations)
-    runs = sum(
-        (_TRACED_BYTES if each.traced else _UNTRACED_BYTES) * each.reps for each in plan.configurations
-    )
+    runs = sum(_run_bytes(each) * each.reps for each in plan.configurations)
     files = f"at most {show_size(largest)} at a time in {scratch_directory()}, " if largest else ""
     return f"{files}about {show_size(runs)} of run directories stay"
+
+
+def _run_bytes(configuration: Configuration) -> int:
+    if not configuration.traced:
+        return _UNTRACED_BYTES
+    return _QUICK_BYTES if configuration.words.get("SCALE") == "quick" else _TRACED_BYTES
 
 
 def _part_of(plan: SweepPlan, name: str) -> str:
