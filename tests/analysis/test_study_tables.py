@@ -332,3 +332,25 @@ def test_a_sweep_over_schedulers_is_normalised(tmp_path: Path) -> None:
     without = [configuration(1, {"FS": "ext4"}), configuration(2, {"FS": "xfs"})]
     rates = {"c01-r01": 100.0, "c02-r01": 50.0}
     assert build_normalised(load_data(write_sweep(tmp_path / "t", sweep_json(without), rates))) == []
+
+
+def test_untraced_runs_count_where_tracing_is_both(tmp_path: Path) -> None:
+    toml = {
+        "title": "t", "subject": [{"label": "ext4"}],
+        "part": [{
+            "name": "p", "axes": {"TRACING": ["on", "off"]},
+            "table": [{"shape": "operations", "title": "t", "rows": {"create": "create"}}],
+        }],
+    }  # fmt: skip
+    sweep = study_sweep(tmp_path / "s", toml, [])
+    plan = json.loads((tmp_path / "s/sweep.json").read_text())
+    for one in plan["configurations"]:
+        one["traced"] = one["axes"]["TRACING"] == "on"
+    (tmp_path / "s/sweep.json").write_text(json.dumps(plan))
+    sweep = open_sweep(tmp_path / "s")
+    figures: Figures = {("c001", "create"): [90.0, 91.0], ("c002", "create"): [100.0, 101.0]}
+    (table,) = measure_study(sweep, frame_of(sweep, figures), needs())[0].tables
+    assert [row.name for row in table.rows] == ["create"]
+    measured = table.cell(table.rows[0], "ext4").measured
+    assert measured is not None and measured.values == (100.0, 101.0)
+    assert (measured.configuration, measured.traced) == ("c002", "c001")
