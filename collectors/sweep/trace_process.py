@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from collectors.host import signals
@@ -59,10 +60,8 @@ class TraceProcess:
             while not signals.wait_for(self._process, _TICK_SECONDS):
                 tick()
                 if fresh_sudo and time.monotonic() >= sudo_due:
-                    subprocess.run(
-                        ["sudo", "-n", "-v"], check=False, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                    )
-                    sudo_due += _SUDO_SECONDS
+                    _sudo("-v")
+                    sudo_due = time.monotonic() + _SUDO_SECONDS
         except KeyboardInterrupt:
             self._end_in_order()
             raise
@@ -75,14 +74,17 @@ class TraceProcess:
         except ProcessLookupError:
             pass
         except PermissionError:  # sudo's, which is root's. After ^C on a terminal it has the signal already
-            subprocess.run(
-                ["sudo", "-n", "--", "kill", "-TERM", str(self.pid)],
-                check=False,
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+            _sudo("--", "kill", "-TERM", str(self.pid))
         while not signals.wait_for(self._process, _TICK_SECONDS):
             pass
+
+
+def _sudo(*arguments: str) -> None:
+    """Run sudo, which asks for no password. A missing sudo (a sweep in virtual machines) is no error."""
+    with suppress(OSError):
+        subprocess.run(
+            ["sudo", "-n", *arguments], check=False, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
 
 
 def is_alive(pid: int, started: int, boot: str) -> bool:

@@ -17,7 +17,7 @@ import pytest
 from collectors.sweep.directory import DONE, SweepDirectory, new_outcome
 from collectors.sweep.drive import drive
 from collectors.sweep.remaining import Remaining
-from collectors.sweep.trace_process import is_alive
+from collectors.sweep.trace_process import TraceProcess, is_alive
 from tests.collectors.sessions import TREE, wait_for
 from tests.collectors.stub_sweeps import StubSweeps, all_tasks, outcomes, plan_of
 from workloads.cleanup.janitor import boot_id
@@ -261,6 +261,28 @@ def test_driver_killed_at_the_gate_starts_no_trace(stub: StubSweeps) -> None:
     pid = int(done.stdout)
     wait_for(lambda: not is_alive(pid, start_time(pid), boot_id()))
     assert stub.journal == [] and not (stub.folder / "run").exists()
+
+
+def test_leave_of_sudo_is_renewed_while_a_run_lasts(
+    stub: StubSweeps, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("collectors.sweep.trace_process._SUDO_SECONDS", 0.0)
+    monkeypatch.setattr("collectors.sweep.trace_process._TICK_SECONDS", 0.02)
+    for path, times in ((str(tmp_path), 3), ("/nonexistent", 0)):
+        (tmp_path / "sudo").write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >>{tmp_path}/asked\n')
+        (tmp_path / "sudo").chmod(0o755)
+        (tmp_path / "asked").write_text("")
+        with monkeypatch.context() as patch:
+            patch.setenv("PATH", path)
+            log = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+            process = TraceProcess(["/bin/sleep", "0.4"], {}, log)
+            process.begin()
+            assert process.wait(lambda: None, fresh_sudo=True) == 0
+            os.close(log)
+        asked = (tmp_path / "asked").read_text().splitlines()
+        assert len(asked) >= times and set(asked) <= {"-n -v"}
+        if not times:
+            assert asked == []
 
 
 def test_process_of_another_boot_or_start_is_dead() -> None:
