@@ -120,6 +120,13 @@ def _other_task(path: Path) -> None:
     pq.write_table(table.set_column(0, table.schema.field(0), [named.to_list()]), path)
 
 
+def _not_finite(path: Path) -> None:
+    table = pq.read_table(path, partitioning=None)
+    values = [float("nan")] * len(table)
+    number = table.schema.get_field_index("value")
+    pq.write_table(table.set_column(number, table.schema.field(number), [values]), path)
+
+
 def _link(path: Path) -> None:
     path.rename(path.with_suffix(".elsewhere"))
     path.symlink_to(path.with_suffix(".elsewhere"))
@@ -130,7 +137,7 @@ def _directory(path: Path) -> None:
     path.mkdir()
 
 
-@pytest.mark.parametrize("spoil", [_garbage, _other_columns, _other_task, _link, _directory])
+@pytest.mark.parametrize("spoil", [_garbage, _other_columns, _other_task, _not_finite, _link, _directory])
 def test_spoilt_cache_is_not_believed(sweep_path: Path, spoil: Callable[[Path], None]) -> None:
     spoil(_a_cache(sweep_path))
     frame = load_figures(open_sweep(sweep_path))

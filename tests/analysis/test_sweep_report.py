@@ -193,7 +193,7 @@ def test_drift_has_a_banner_and_anchors_their_meaning(tmp_path: Path) -> None:
     assert any("figures drift on box" in banner for banner in make_document(data).banners)
     told = _section(data, "order")
     assert (
-        "the last anchor (transactions) is 50.0 % worse than the first, more than two runs differ by chance"
+        "the last anchor (transactions) is 50 % worse than the first, more than two runs differ by chance"
         in told
     )
     assert "10.0 /s 5.00 0.50" in told
@@ -305,6 +305,16 @@ def test_json_has_the_figures_of_the_text(tmp_path: Path) -> None:
 def test_infinite_figures_are_no_json_numbers(tmp_path: Path) -> None:
     frame = figures({"a": [0.0, 0.0], "b": [1.0, 2.0]}, better="lower")
     assert json.loads(as_json(make_data(tmp_path / "s", frame)))["groups"]
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_figures_that_overflow_are_reported(tmp_path: Path) -> None:
+    huge = {"a": [1e308, -1e308, 1e308], "b": [5e-324, 0.0, 1.0], "c": [1e200, 1e200, 1e200]}
+    frame = pd.concat([figures(huge), _cause(huge, "seeks"), figures(huge, measure="x", headline=False)])
+    data = make_data(tmp_path / "s", frame, goal_pct=5.0)
+    told = text.render(make_document(data))
+    assert max(map(len, told.splitlines())) <= 80
+    assert json.loads(as_json(data)) and as_csv(data)
 
 
 HOSTILE = "<script>alert(1)</script> | `x` \\ *b* \x1b[31m \u202e 'q'"

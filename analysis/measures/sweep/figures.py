@@ -9,6 +9,7 @@ task.json is newer, and a partitioned data set for SQL and notebooks (docs/SCHEM
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -163,6 +164,10 @@ def _keep(sweep: Sweep, task: Task, run: RunFigures) -> None:
         return
 
 
+def _is_sound(row: Mapping[str, Any], task: Task) -> bool:
+    return row["task"] == task.task and row["kind"] in KINDS and math.isfinite(row["value"])
+
+
 def _cached(sweep: Sweep, task: Task) -> RunFigures | None:
     """The kept figures of a task; None: there are none, they are older than its task.json, or spoilt."""
     path = _folder(sweep, task) / f"{task.path.name}.parquet"
@@ -182,7 +187,7 @@ def _cached(sweep: Sweep, task: Task) -> RunFigures | None:
             rows = parquet.read(use_threads=False).to_pylist()
     except (TableError, OSError, pa.ArrowException, ValueError, AttributeError, RecursionError):
         return None
-    if not rows or any(row["task"] != task.task or row["kind"] not in KINDS for row in rows):
+    if not rows or not all(_is_sound(row, task) for row in rows):
         return None
     if not all(abs(row["value"]) < MOST_VALUE for row in rows):  # nor is NaN
         return None

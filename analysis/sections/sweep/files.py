@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -137,7 +138,16 @@ def as_json(data: SweepData) -> str:
         ],
         "groups": groups,
     }
-    return json.dumps(tree, indent=1, allow_nan=False) + "\n"
+    return json.dumps(_finite(tree), indent=1, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """The value with null in place of infinities and NaN, which JSON lacks: figures that overflow."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _group(group: Group) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def build_order(data: SweepData) -> list[Section]:
             [
                 name,
                 str(one.runs),
-                "-" if change is None else f"{change:+.2f} %",
+                show.signed(change, 2),
                 show.p(one.p),
                 "-" if one.spread is None else show.percent(100 * one.spread),
                 *_anchor_cells(one),
@@ -69,7 +69,7 @@ def _meaning(one: MachineDrift) -> str:
         return "the anchor run was not made both first and last: nothing to compare"
     ratio = anchors.ratio
     better = ratio > 1 if anchors.better == "higher" else ratio < 1
-    change = f"{abs(ratio - 1) * 100:.1f} % {'better' if better else 'worse'}"
+    change = f"{show.percent(100 * abs(ratio - 1))} {'better' if better else 'worse'}"
     text = f"the last anchor ({anchors.measure}) is {change} than the first"
     if one.spread is None:
         return f"{text}; single runs: whether that is more than chance is not known"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 
 from analysis import units
@@ -29,10 +30,22 @@ def _scale(value: float, unit: str) -> tuple[str, float]:
     return next(((name, factor) for name, factor in prefixes if abs(value) >= 0.9995 * factor), prefixes[-1])
 
 
+def digits(value: float, count: int = 3) -> str:
+    """So many significant digits; from 10**9 on, which no figure is, as a power of ten."""
+    return units.figures(value, count) if abs(value) < 1e9 or not math.isfinite(value) else f"{value:.1e}"
+
+
+def signed(value: float | None, places: int) -> str:
+    """A change in percent, with its sign."""
+    if value is None:
+        return "-"
+    return f"{value:+.{places}f} %" if abs(value) < 1e6 else f"{value:+.1e} %"
+
+
 def number(value: float, unit: str) -> str:
     """A value: 12.3; 4.1 GB; 1.2 ms; 3.4 %."""
     name, factor = _scale(value, unit)
-    return f"{units.figures(value / factor)} {name}".rstrip()
+    return f"{digits(value / factor)} {name}".rstrip()
 
 
 def with_half(value: float, half: float | None, unit: str) -> str:
@@ -40,7 +53,7 @@ def with_half(value: float, half: float | None, unit: str) -> str:
     if half is None:
         return number(value, unit)
     name, factor = _scale(value, unit)
-    return f"{units.figures(value / factor)} +-{units.figures(half / factor, 2)} {name}".rstrip()
+    return f"{digits(value / factor)} +-{digits(half / factor, 2)} {name}".rstrip()
 
 
 def mean(row: Ranked, unit: str) -> str:
@@ -67,7 +80,7 @@ def ratio(value: float | None) -> str:
     """A ratio: 1.23."""
     if value is None:
         return "-"
-    return f"{value:.2f}" if 0.1 <= abs(value) < 100 or value == 0 else units.rate(value)
+    return f"{value:.2f}" if 0.1 <= abs(value) < 100 or value == 0 else digits(value)
 
 
 def interval(value: Interval | None) -> str:
@@ -84,7 +97,7 @@ def p(value: float | None) -> str:
 
 def percent(value: float | None) -> str:
     """A number that is in percent already."""
-    return "-" if value is None else f"{units.figures(value, 2)} %"
+    return "-" if value is None else f"{digits(value, 2)} %"
 
 
 def count(number: int, noun: str) -> str:

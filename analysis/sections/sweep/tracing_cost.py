@@ -49,7 +49,7 @@ def _row(data: SweepData, pair: TracingPair, several: bool) -> list[str]:
         show.mean(pair.traced, pair.unit),
         show.ratio(difference.ratio if difference else None),
         show.interval(difference.ratio_interval if difference else None),
-        "-" if cost is None else f"{cost:+.1f} %",
+        show.signed(cost, 1),
         {True: "yes", False: "no", None: "-"}[rule],
     ]
 
