@@ -129,9 +129,10 @@ class Session:
         self.client: Any = None
 
     def __enter__(self) -> "Session":
-        logging.disable(logging.CRITICAL)  # Dask's own lines
         plain_data.restrict()
         with ExitStack() as stack:
+            logging.disable(logging.CRITICAL)  # Dask's own lines
+            stack.callback(logging.disable, logging.NOTSET)
             if self._on.address is not None:
                 self.client = stack.enter_context(_client(self._on.address, self._member))
             else:
@@ -189,7 +190,7 @@ class Session:
                 return there
             for place in missing:
                 if not place.is_alive():
-                    if attempts[place.name] == _ATTEMPTS or "forwarding" not in place.why():
+                    if attempts[place.name] == _ATTEMPTS or not _is_port_taken(place.why()):
                         raise MachineError(f"{place.name}: its worker ended at its start: {place.why()}")
                     attempts[place.name] += 1
                     place.start()
@@ -199,6 +200,11 @@ class Session:
                     f"{names} did not come: start `make worker ON={self._on.address or '…'}` there"
                 )
             time.sleep(0.1)
+
+
+def _is_port_taken(why: str) -> bool:
+    """Return whether ssh or a worker ended because a port that was drawn is in use."""
+    return "forwarding" in why or "in use" in why
 
 
 def _here(line: Sequence[str], setup: worker.Setup) -> Callable[[], tuple[Sequence[str], str]]:

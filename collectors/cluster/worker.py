@@ -177,8 +177,7 @@ def _wait_for_end(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None
 
 
 def _why(setup: Setup, error: BaseException) -> str:
-    cause = str(error.__cause__ or error).lower()
-    if "name taken" in cause or "already" in cause:
+    if "name taken" in str(error.__cause__ or error):
         return f"a worker {setup.name} is there already: a machine has one worker, end the other one first"
     return (
         f"ON={setup.address}: no scheduler takes this worker ({tls.why(error)}): check the address, and that "
