@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from analysis.measures.study.agreement import published_order, published_ratio
 from analysis.measures.study.cells import Row
+from analysis.measures.study.evidence import apart_by_chance
 from analysis.measures.study.published import Published
 from analysis.measures.study.results import StudyResults, measure_study
 from analysis.render import text
@@ -211,6 +212,15 @@ def test_evidence_has_measures_that_tell_all_runs_apart(tmp_path: Path) -> None:
     assert shown["asleep on mutex x"].first is None
     closing = dict(build_closing(results).facts)
     assert "seeks 105 against 1,050" in closing["disagree"]
+
+
+def test_chance_of_evidence_is_that_of_all_orders(tmp_path: Path) -> None:
+    for n, m in ((1, 1), (2, 2), (3, 3), (2, 3)):
+        values = {"a": [100.0 + i for i in range(n)], "b": [10.0 + i for i in range(m)]}
+        results = study_of(tmp_path / f"{n}{m}", values, {"a": 10.0, "b": 1.0})
+        orders = list(permutations(range(n + m)))
+        apart = sum(max(of[:n]) < min(of[n:]) or min(of[:n]) > max(of[n:]) for of in orders)
+        assert apart_by_chance(results.agreement.pairs) == pytest.approx(apart / len(orders))
 
 
 def test_fsck_has_no_evidence_of_the_recorded_time(tmp_path: Path) -> None:

@@ -105,6 +105,15 @@ def measure_evidence(agreement: Agreement, figures: pd.DataFrame, machine: str) 
     return sorted(found, key=lambda one: importance(one.pairs[0]))
 
 
+def apart_by_chance(pairs: Sequence[Pair]) -> float | None:
+    """Share of measures in which all runs of two alike subjects are apart by chance; of the fewest runs.
+
+    Of all orders of n + m alike runs, 2 of C(n + m, n) have the one subject's runs together at an end.
+    """
+    runs = [tuple(len(cell.measured.values) for cell in pair.cells if cell.measured) for pair in pairs]
+    return max((min(1.0, 2 / math.comb(sum(of), of[0])) for of in runs if len(of) == 2), default=None)
+
+
 def importance(pair: Pair) -> tuple[int, float]:
     """Sorts pairs: orders that disagree, ratios that disagree, then the others; the furthest apart first."""
     rank = 0 if pair.order == DISAGREES else 1 if pair.ratio == DISAGREES else 2

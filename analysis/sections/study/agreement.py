@@ -16,7 +16,7 @@ from analysis.measures.study.agreement import (
     Pair,
 )
 from analysis.measures.study.evidence import DEFINITION as BESIDE
-from analysis.measures.study.evidence import LARGE, Evidence
+from analysis.measures.study.evidence import LARGE, Evidence, apart_by_chance
 from analysis.measures.study.results import StudyResults
 from analysis.render.document import Section, Table
 from analysis.sections.study.pair_text import (
@@ -136,6 +136,11 @@ def build_evidence(results: StudyResults) -> Section:
     if lines:
         section.tables.append(
             Table(["<two subjects: row, then what their runs show", "first", "second"], lines, 40)
+        )
+    chance = apart_by_chance([pair for one in results.evidence for pair in one.pairs])
+    if lines and chance is not None:
+        section.notes.append(
+            f"chance alone puts all of so few runs apart in {chance * 100:.0f} % of measures that are alike"
         )
     without = [one for one in results.evidence if not one.beside]
     for why in dict.fromkeys(one.why for one in without):

@@ -63,7 +63,7 @@ def figure(measured: Measured, unit: str) -> str:
     text = number(mean.value, unit)
     if mean.half_width is not None:
         text += f" +-{_half(mean.half_width, unit)}"
-    return ("\u2265 " if measured.bound else "") + text + marks(measured)
+    return (">= " if measured.bound else "") + text + marks(measured)
 
 
 def _half(half: float, unit: str) -> str:
