@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.collector import choices
+from workloads.cli.options import Options
 from workloads.cli.parse import given_words
 from workloads.machines.kernels import Kernel
 from workloads.sweep import document
@@ -87,6 +88,25 @@ def test_impossible_combination_is_refused_with_a_reason() -> None:
     assert (refused.subject, refused.kind) == ("btrfs", "option")
     assert refused.why.startswith("JOURNAL does not fit btrfs")
     assert refused.axes == {"FS": "btrfs", "JOURNAL": "file"}
+
+
+def test_options_of_mkfs_and_mount_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each trial formats and mounts scratch files: 24 configurations have four different ones."""
+    tried: list[tuple[str, tuple[str, ...]]] = []
+
+    def check(options: Options, *_: object, **__: object) -> list[str]:
+        tried.append((str(options.fs), options.mount))
+        if options.fs == "xfs" and options.mount:
+            raise OptionError("MOUNT: this kernel rejects the xfs mount option commit")
+        return []
+
+    monkeypatch.setattr("workloads.plan.trial.check_options", check)
+    words = {"FS": "ext4 xfs", "WL": "filemark", "SCALE": "quick", "MOUNT": "- commit=30"}
+    plan = sweep(**words, THREADS="1 2 3", SCHED="none bfq")
+    both = ((), ("commit=30",))
+    assert sorted(tried) == [(fs, mount) for fs in ("ext4", "xfs") for mount in both]
+    assert len(plan.configurations) == 18
+    assert len(plan.refused) == 6 and {each.subject for each in plan.refused} == {"xfs"}
 
 
 def test_refused_number_of_cpus_leaves_the_rest() -> None:
