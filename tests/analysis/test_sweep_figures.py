@@ -121,8 +121,16 @@ def _other_task(path: Path) -> None:
 
 
 def _not_finite(path: Path) -> None:
+    _all_values(path, float("nan"))
+
+
+def _far_too_large(path: Path) -> None:
+    _all_values(path, 1e300)
+
+
+def _all_values(path: Path, value: float) -> None:
     table = pq.read_table(path, partitioning=None)
-    values = [float("nan")] * len(table)
+    values = [value] * len(table)
     number = table.schema.get_field_index("value")
     pq.write_table(table.set_column(number, table.schema.field(number), [values]), path)
 
@@ -137,7 +145,9 @@ def _directory(path: Path) -> None:
     path.mkdir()
 
 
-@pytest.mark.parametrize("spoil", [_garbage, _other_columns, _other_task, _not_finite, _link, _directory])
+@pytest.mark.parametrize(
+    "spoil", [_garbage, _other_columns, _other_task, _not_finite, _far_too_large, _link, _directory]
+)
 def test_spoilt_cache_is_not_believed(sweep_path: Path, spoil: Callable[[Path], None]) -> None:
     spoil(_a_cache(sweep_path))
     frame = load_figures(open_sweep(sweep_path))
@@ -206,6 +216,12 @@ def test_untraced_run_has_metrics_and_phases(tmp_path: Path) -> None:
     assert {one.kind for one in figures} == {"metric", "phase", "outcome", "cause"}
     assert [one.measure for one in figures if one.kind == "cause"] == [THREAD_TIME]  # no collector's
     assert [one.measure for one in figures if one.headline] == ["transactions"]
+
+
+def test_impossible_results_of_a_workload_are_left_out(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "r", run_spec(100.0, {"FS": "ext4"}), 1e300, None)
+    figures = run_figures(path).figures
+    assert "transactions" not in {one.measure for one in figures}
 
 
 def test_losses_mark_the_causes_alone(tmp_path: Path) -> None:

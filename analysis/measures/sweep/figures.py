@@ -9,7 +9,6 @@ task.json is newer, and a partitioned data set for SQL and notebooks (docs/SCHEM
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import sys
@@ -165,7 +164,8 @@ def _keep(sweep: Sweep, task: Task, run: RunFigures) -> None:
 
 
 def _is_sound(row: Mapping[str, Any], task: Task) -> bool:
-    return row["task"] == task.task and row["kind"] in KINDS and math.isfinite(row["value"])
+    """Whether a row of a cache can be believed; NaN cannot."""
+    return row["task"] == task.task and row["kind"] in KINDS and abs(row["value"]) < MOST_VALUE
 
 
 def _cached(sweep: Sweep, task: Task) -> RunFigures | None:
@@ -184,12 +184,13 @@ def _cached(sweep: Sweep, task: Task) -> RunFigures | None:
                 return None
             if not arrow.equals(SCHEMA, check_metadata=False) or parquet.metadata.num_rows > MOST_FIGURES:
                 return None
+            groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
+            if sum(group.total_byte_size for group in groups) > MOST_BYTES:  # uncompressed
+                return None
             rows = parquet.read(use_threads=False).to_pylist()
     except (TableError, OSError, pa.ArrowException, ValueError, AttributeError, RecursionError):
         return None
     if not rows or not all(_is_sound(row, task) for row in rows):
-        return None
-    if not all(abs(row["value"]) < MOST_VALUE for row in rows):  # nor is NaN
         return None
     figures = [
         Figure(
