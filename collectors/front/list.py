@@ -76,7 +76,7 @@ def main() -> int:
     for name in studies.names():
         try:
             study = studies.load(name)
-            _show(name, f"{study.title}: {study.about}")
+            _show(name, f"{study.title} ({study.year})")
         except UserError as error:
             exit_code = error.exit_code
             _show(name, f"broken: {error.message}")

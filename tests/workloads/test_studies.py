@@ -332,6 +332,13 @@ def test_broken_published_figures_name_the_line(tmp_path: Path, line: str, fault
         mine(tmp_path, figures=f"{','.join(COLUMNS)}\n{line}\n")
 
 
+def test_name_of_a_study_fits_a_directory(tmp_path: Path) -> None:
+    for name in ("my study", "a;b", "x" * 31, "-x"):
+        (tmp_path / f"{name}.toml").write_text(SMALL)
+        with pytest.raises(OptionError, match="is not of at most 30 letters"):
+            read(tmp_path / f"{name}.toml")
+
+
 def test_published_figures_survive_a_naive_reader() -> None:
     """csv.DictReader of the standard library sees the same lines."""
     for name in NAMES:

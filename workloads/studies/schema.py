@@ -68,7 +68,7 @@ class Study:
 
     name: str
     title: str
-    about: str
+    year: int
     parts: tuple[StudyPart, ...]
     absent: tuple[Mapping[str, str], ...]  # {"what", "why"}: what no run shows
     published: tuple[Figure, ...]
@@ -107,6 +107,8 @@ def read(path: Path) -> Study:
 
 def _study(path: Path, table: dict[str, Any]) -> Study:
     _only(table, _KEYS, "")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,29}", path.stem):
+        raise ValueError("its name, which names directories, is not of at most 30 letters, digits, . _ -")
     reps = _table(table, "reps", "")
     _only(reps, SCALES, " of reps")
     by_scale = {scale: _whole(reps, scale, " of reps") for scale in SCALES}
@@ -118,12 +120,12 @@ def _study(path: Path, table: dict[str, Any]) -> Study:
         part.setdefault("subject", shared)
     _text(table, "source", "")
     _text(table, "system", "")
-    _whole(table, "year", "", most=9999)
+    _text(table, "about", "")
     published = read_published(path.with_suffix(".csv"))
     study = Study(
         name=path.stem,
         title=_text(table, "title", ""),
-        about=_text(table, "about", ""),
+        year=_whole(table, "year", "", most=9999),
         parts=tuple(_part(part, by_scale) for part in parts),
         absent=tuple(_absent(each) for each in _tables(table, "absent", "")),
         published=published,
