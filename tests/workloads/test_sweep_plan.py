@@ -14,6 +14,7 @@ from workloads.cli.options import Options
 from workloads.cli.parse import given_words
 from workloads.machines.kernels import Kernel
 from workloads.sweep import document
+from workloads.sweep.format import format_sweep
 from workloads.sweep.from_words import is_sweep, split, sweep_request
 from workloads.sweep.planner import Planner
 from workloads.sweep.request import Part, Request, Subject
@@ -260,3 +261,17 @@ def test_hostile_name_of_a_configuration_is_refused() -> None:
     value["configurations"][0]["id"] = "../../etc"
     with pytest.raises(ValueError, match="plain id"):
         document.from_json(value)
+
+
+def test_plan_with_a_goal_gives_both_bounds() -> None:
+    lines = format_sweep(sweep(FS="ext4 xfs", WL="filemark", SCALE="quick", GOAL="5", MOST="20"), False)
+    assert any("10 to 20 runs each: 20 to 40 runs and 2 anchors" in line for line in lines)
+    assert any(line.startswith("time        9 min to 19 min") for line in lines)  # 20 and 40 runs of 28 s
+    assert any(line.startswith("goal") and "at most 5 % of the mean, or 20 runs" in line for line in lines)
+
+
+def test_plan_marks_untraced_and_virtual_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workloads.filesystems.kernel_has", lambda name: name != "jfs")
+    plan = sweep(FS="ext4 jfs", CMD="true", SIZE="512M", TRACING="off")
+    lines = [line for line in format_sweep(plan, True) if line.startswith("c0")]
+    assert lines[0].endswith("512M untraced") and lines[1].endswith("512M untraced in a virtual machine")

@@ -81,7 +81,9 @@ def _counts(plan: SweepPlan) -> str:
     if plan.goal_pct is not None:
         times = f"{reps[0]} to {plan.most_reps} runs each"
     count = len(plan.configurations)
-    return f"{plan.name}: {count} configuration{'s' if count > 1 else ''}, {times}: {runs} runs and 2 anchors"
+    most = "" if plan.goal_pct is None else f" to {count * (plan.most_reps or 0)}"
+    head = f"{plan.name}: {count} configuration{'s' if count > 1 else ''}, {times}"
+    return f"{head}: {runs}{most} runs and 2 anchors"
 
 
 def _time(plan: SweepPlan) -> str:
