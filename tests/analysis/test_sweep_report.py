@@ -67,8 +67,8 @@ def test_answer_says_whether_the_goal_is_reached(tmp_path: Path) -> None:
 def test_results_show_values_of_few_runs_and_bootstrap_of_many(tmp_path: Path) -> None:
     many = [100.0 + i for i in range(10)]
     told = _section(make_data(tmp_path / "s", figures({"a": many, "b": B})), "results")
-    assert "b 78.0, 80.0, 82.0" in told
-    assert re.search(r"a 100 to 109; bootstrap \[10[23], 10[67]\]", told)
+    assert "b 78.0; 80.0; 82.0" in told
+    assert re.search(r"a 100 to 109, bootstrap \[10[23]; 10[67]\]", told)
     assert "a 10 104 +-2.2 104 best" in told
 
 

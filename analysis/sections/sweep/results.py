@@ -99,12 +99,12 @@ def _values_table(ranking: Ranking) -> Table:
     for row in ranking.rows:
         about = row.description
         if about.points:
-            text = ", ".join(show.number(value, unit) for value in row.values)
+            text = "; ".join(show.number(value, unit) for value in row.values)
         else:
             text = f"{show.number(min(row.values), unit)} to {show.number(max(row.values), unit)}"
         if about.bootstrap is not None:
             low, high = show.number(about.bootstrap.low, unit), show.number(about.bootstrap.high, unit)
-            text += f"; bootstrap [{low}, {high}]"
+            text += f", bootstrap [{low}; {high}]"
         rows.append([row.configuration.label, text])
     return Table(("<configuration", "<values, by repetition"), rows, NAME_WIDTH)
 
