@@ -73,7 +73,7 @@ def check(words: Mapping[str, str], allowed: Allowed) -> None:
                     f"by make worker … {name}={shlex.quote(text)}"
                 )
         elif name not in FREE:
-            raise OptionError(f"{name} is not taken from another machine: leave {name} out")
+            raise OptionError(f"{name} is not taken by a worker: leave {name} out")
 
 
 def _check_devices(name: str, text: str, allowed: Allowed) -> None:

@@ -67,6 +67,8 @@ def test_tls_goes_with_a_tls_address_only() -> None:
     for given in ({"TLS": "x"}, {"ON": "tls://alpha:1"}, {"ON": "local:1", "TLS": "x"}):
         with pytest.raises(OptionError, match="TLS"):
             on_of(given)
+    with pytest.raises(OptionError, match="GROUP contradicts ON"):
+        on_of({"ON": "local:1", "GROUP": "staff"})
 
 
 @pytest.mark.parametrize("given", [{}, {"ON": "local:1"}, {"ON": "alpha"}, {"ON": "tls://alpha:1"}])

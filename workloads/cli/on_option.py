@@ -43,6 +43,8 @@ def on_of(given: Mapping[str, str]) -> On | None:
             raise OptionError("TLS is for ON=tls://HOST:PORT: add that, or leave TLS out")
         return None
     on = parse_on(given["ON"])
+    if "GROUP" in given:
+        raise OptionError("GROUP contradicts ON, whose machines have groups of their own: drop one")
     is_encrypted = on.address is not None and on.address.startswith("tls:")
     if is_encrypted and "TLS" not in given:
         raise OptionError(
