@@ -18,7 +18,7 @@ from workloads.sweep import document
 from workloads.sweep.from_study import study_request
 from workloads.sweep.planner import Planner
 from workloads.sweep.sweep_plan import Configuration, Refused, SweepPlan
-from workloads.system.errors import OptionError
+from workloads.system.errors import MachineError, OptionError
 
 # Promised: quick in minutes, default in about an hour, with two file systems in virtual machines.
 QUICK_SECONDS, DEFAULT_SECONDS = 8 * 60, 65 * 60
@@ -148,6 +148,19 @@ def test_vm_0_refuses_missing_file_systems() -> None:
     kind, why = refused["reiserfs"]
     assert kind == "machine" and "reiserfs" in why
     assert not any(each.virtual for each in chosen.configurations)
+
+
+def test_machine_without_virtual_machines_refuses_missing_file_systems() -> None:
+    def none(text: str | None) -> Kernel:
+        raise MachineError("there is no kernel for a virtual machine: check the network")
+
+    request = study_request({"NAME": "webcache2004", "SCALE": "quick"})
+    chosen = Planner(choices(), "plan", none).make(request)
+    assert {(each.subject, each.kind, each.why) for each in chosen.refused} == {
+        (subject, "machine", "there is no kernel for a virtual machine: check the network")
+        for subject in ("reiserfs", "reiserfs notail")
+    }
+    assert len(chosen.configurations) == 6
 
 
 def test_vm_1_runs_the_whole_study_inside() -> None:
