@@ -262,7 +262,9 @@ def test_the_closing_paragraph_follows_the_figures(tmp_path: Path) -> None:
     unsure = closing("3", [100, 180, 20], [99, 20, 180])
     assert "1 cannot be told" in unsure["orders"] and "seen from" in unsure["cannot tell"]
     single = closing("4", [100], [50])
-    assert "single runs tell no order: by value 1 of 1" in single["orders"]
+    assert "single runs tell no order: by value 1 of 1" in single["orders"] and "other way" not in single
+    turned = closing("5", [50], [100])
+    assert "by value 0 of 1" in turned["orders"] and "b/a 2.00 (single), paper 0.500" in turned["other way"]
     assert not {"because", "due to", "explains", "caused"} & set(" ".join(wrong.values()).split())
 
 

@@ -20,6 +20,7 @@ from analysis.render import text
 from analysis.render.document import Section
 from analysis.rundir.sweep_dir import open_sweep
 from analysis.sections.study.document import make_document
+from analysis.sections.study.missing import missing_rows
 from analysis.sections.study.shape import find_shapes, needs
 from analysis.sections.study.shapes.ranking import deltas
 from analysis.sections.sweep.normalised import build_normalised
@@ -217,7 +218,7 @@ def test_refused_and_failed_stay_in_the_tables(tmp_path: Path) -> None:
             "part": "webcache", "subject": "reiserfs", "words": {"FS": "reiserfs"}, "axes": {},
             "why": "Linux 6.13 removed reiserfs", "kind": "machine",
         }
-    ]  # fmt: skip
+    ] * 2  # fmt: skip
     toml, published = toml_of("webcache2004"), published_of("webcache2004")
     sweep = study_sweep(tmp_path / "s", toml, published, without=["reiserfs"], refused=refused)
     task = f"{next(one.id for one in sweep.configurations if one.subject == 'ext2')}-r01"
@@ -226,6 +227,7 @@ def test_refused_and_failed_stay_in_the_tables(tmp_path: Path) -> None:
     (tmp_path / "s/runs" / task / "task.json").write_text(json.dumps(failed))
     sweep = open_sweep(tmp_path / "s")
     results = measure_study(sweep, frame_of(sweep, {}), needs())[0]
+    assert ("reiserfs: 2 combinations", "Linux 6.13 removed reiserfs") in missing_rows(results)
     table = results.tables[0]
     assert table.cell(table.rows[0], "reiserfs").why == "Linux 6.13 removed reiserfs"
     assert table.cell(table.rows[0], "ext2").why == "the run failed: the disk is full"

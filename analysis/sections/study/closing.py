@@ -35,6 +35,14 @@ def build_closing(results: StudyResults) -> Section:
         facts.append(("ratios", _ratios(with_ratio)))
         facts.extend(_short([*told, *with_ratio]))
         facts.append(("agree", _named(_agreeing(told), NAMED, names)))
+        other_way = [
+            pair
+            for pair in told
+            if pair.order == SINGLE and pair.measured_order == -(pair.published_order or 9)
+        ]
+        if other_way:
+            other_way.sort(key=lambda pair: -pair.weight)
+            facts.append(("other way", f"by value of single runs: {_named(other_way, NAMED, names)}"))
         facts.extend(_disagreeing(results, names))
         cannot = [pair for pair in told if pair.order == CANNOT_TELL]
         if cannot:

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from analysis.measures.study.published import Published
 from analysis.measures.study.results import StudyResults
 from analysis.render.document import Section, Table
+from analysis.rundir.sweep_dir import Refused
 
 MOST = 60
 
@@ -14,14 +17,16 @@ def missing_rows(results: StudyResults) -> list[tuple[str, str]]:
     """What is not there, and why, each once."""
     sweep = results.sweep
     rows: dict[tuple[str, str], None] = {}
-    for refused in sweep.refused:
-        words = " ".join(f"{key}={word}" for key, word in refused.axes.items() if word and key != "FS")
-        rows[" ".join(part for part in (refused.subject, words) if part), refused.why] = None
+    refused: dict[str, list[Refused]] = {}
+    for one in sweep.refused:
+        refused.setdefault(one.why, []).append(one)
+    for why, of in refused.items():
+        rows[_what(of), why] = None
     for absent in sweep.absent:
         rows[absent.what, absent.why] = None
-    for one in sweep.configurations:
-        for option, why in one.left_out.items():
-            rows[f"{one.subject}: {option}", why] = None
+    for configuration in sweep.configurations:
+        for option, why in configuration.left_out.items():
+            rows[f"{configuration.subject}: {option}", why] = None
     for name, figures in unused_published(results).items():
         remarks = list(dict.fromkeys(figure.note for figure in figures if figure.note))
         count = f"{len(figures)} published figure{'s' if len(figures) > 1 else ''} of {name}"
@@ -35,6 +40,15 @@ def missing_rows(results: StudyResults) -> list[tuple[str, str]]:
     for label, why in failed.items():
         rows[f"a run of {label}", why] = None
     return list(rows)
+
+
+def _what(refused: Sequence[Refused]) -> str:
+    """The subjects of refused combinations; with its words if it is a single one."""
+    subjects = ", ".join(dict.fromkeys(one.subject for one in refused))
+    if len(refused) == 1:
+        words = [f"{key}={word}" for key, word in refused[0].axes.items() if word and key != "FS"]
+        return " ".join([subjects, *words])
+    return f"{subjects}: {len(refused)} combinations"
 
 
 def unused_published(results: StudyResults) -> dict[str, list[Published]]:
