@@ -46,7 +46,7 @@ def carry_out(
         _check(machine, directory.plan)
     directory.write_plan(machines={**_known(directory), **{each.id: _facts(each) for each in machines}})
     for machine in machines:
-        tell(f"  {machine.id:<10} {machine.worker}: {visible(_shown(machine))}")
+        tell(f"  {machine.id:<12} {machine.worker}: {visible(_shown(machine))}")
     runs = [MachineRuns(directory, each.run, each.id, len(machines) == 1) for each in machines]
 
     def work(machine: Machine, of_machine: MachineRuns) -> None:

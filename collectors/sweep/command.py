@@ -192,5 +192,5 @@ def _begin(request: Request, user: Owner) -> SweepDirectory:
     sweep.hold()
     for line in _head(request, plan):
         tell(line)
-    tell(f"\n  {'sweep':<10} {sweep.path}")
+    tell(f"\n  {'sweep':<12} {sweep.path}")
     return sweep

@@ -86,7 +86,7 @@ def ask_analysis(directory: SweepDirectory) -> bool:
         return False
     names = done.stdout.splitlines()[:_NAMES_SHOWN]
     if done.returncode == 1 and names:
-        tell(f"  {'goal':<10} not yet: {'; '.join(names)}")
+        tell(f"  {'goal':<12} not yet: {'; '.join(names)}")
     return done.returncode == 0
 
 
@@ -144,7 +144,8 @@ class MachineRuns:
         seconds = sum(outcome.seconds for outcome in self._outcomes.values())
         size = show_size(self._directory.size_bytes())
         over = [self._outcomes[task.id] for task in self._tasks if task.id in self._outcomes]
-        self._say(f"  {'complete':<10} {len(over)} runs in {duration(seconds)}, {size} on the disk")
+        runs = f"{len(over)} run{'s' if len(over) != 1 else ''}"
+        self._say(f"  {'complete':<12} {runs} in {duration(seconds)}, {size} on the disk")
         failed = [outcome.task for outcome in over if outcome.outcome == FAILED]
         if failed:
             raise RunError(
@@ -165,7 +166,7 @@ class MachineRuns:
         if outcome.outcome != DONE:
             text = f"FAILED after {text}: {outcome.why}"
             text += "" if outcome.is_final else " (tried once more at the end of its block)"
-        self._say(f"  {task.id:<10} {task.label}: {text}; {self._left()}")
+        self._say(f"  {task.id:<12} {task.label}: {text}; {self._left()}")
         return outcome
 
     def _note(self, task: Task, outcome: Outcome) -> None:
@@ -190,7 +191,7 @@ class MachineRuns:
     def _show(self, task: Task, seconds: float) -> None:
         """On a terminal, show the run in progress."""
         if self._tty:
-            show(f"  {task.id:<10} {task.label}: {duration(seconds)} ({self._left()})"[:_LINE_LETTERS])
+            show(f"  {task.id:<12} {task.label}: {duration(seconds)} ({self._left()})"[:_LINE_LETTERS])
 
     def _say(self, line: str) -> None:
         """Print a line, and append it to logs/sweep.log."""

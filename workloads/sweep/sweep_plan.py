@@ -110,5 +110,6 @@ class SweepPlan:
         if "WL" in words:
             words["SCALE"] = "quick"
         words["COLLECT"] = "none"
+        label = f"{first.subject}, {'quick and ' if 'WL' in words else ''}untraced"
         end = "" if machine == FIRST_MACHINE else f"-{machine}"
-        return Task(f"anchor-{which}{end}", None, 0, 0, words, None, f"anchor {which}")
+        return Task(f"anchor-{which}{end}", None, 0, 0, words, None, label)
