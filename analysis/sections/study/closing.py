@@ -38,7 +38,7 @@ def build_closing(results: StudyResults) -> Section:
         other_way = [
             pair
             for pair in told
-            if pair.order == SINGLE and pair.measured_order == -(pair.published_order or 9)
+            if pair.order == SINGLE and pair.published_order and pair.measured_order == -pair.published_order
         ]
         if other_way:
             other_way.sort(key=lambda pair: -pair.weight)
