@@ -40,7 +40,7 @@ FILES = {"authority": "ca.pem", "certificate": "cert.pem", "key": "key.pem"}
 
 @dataclass(frozen=True)
 class Member:
-    """One member's papers, as PEM."""
+    """One member's certificates, as PEM."""
 
     authority: str  # the certificate by which it knows the other members
     certificate: str
@@ -60,7 +60,7 @@ class Authority:
         )
 
     def member(self, name: str) -> Member:
-        """Return the papers of a new member."""
+        """Return the certificates of a new member."""
         key = _new_key()
         request = _openssl("req", "-new", "-subj", f"/CN={name}", files={"-key": key, "-config": _CONFIG})
         certificate = _openssl(
@@ -72,7 +72,7 @@ class Authority:
 
 
 def read(directory: str) -> Member:
-    """Return the papers in TLS=DIRECTORY. Raises OptionError if they cannot be used, or are not secret."""
+    """Return the certificates in TLS=DIRECTORY. Raises OptionError if unusable or readable by others."""
     texts = {}
     for field, name in FILES.items():
         path = Path(directory) / name
@@ -96,7 +96,7 @@ def read(directory: str) -> Member:
 
 
 def write(directory: Path, member: Member) -> None:
-    """Write the papers into a new directory (0700, files 0600). Raises OSError."""
+    """Write the certificates into a new directory (0700, files 0600). Raises OSError."""
     directory.mkdir(mode=0o700)
     for field, name in FILES.items():
         file = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -73,7 +73,9 @@ def main(arguments: list[str]) -> int:
     plain_data.restrict()
     try:
         if not arguments:
-            raise OptionError("no address is given: give tls://HOST:PORT and the directory of its papers")
+            raise OptionError(
+                "no address is given: give tls://HOST:PORT and the directory of its certificates"
+            )
         given = {"ON": arguments[0], **({"TLS": arguments[1]} if arguments[1:] else {})}
         on = on_of(given)
         if on is None or on.address is None:

@@ -118,7 +118,7 @@ class Session:
     def __init__(
         self, on: On, member: Member | None, granted: Allowed, logs: Path, command: Sequence[str] = WORKER
     ) -> None:
-        """member: papers of TLS=, for an address. granted: what workers that we start allow.
+        """member: certificates of TLS=, for an address. granted: what workers that we start allow.
 
         command: the worker that local:N starts.
         """
@@ -292,5 +292,5 @@ def _client(address: str, member: Member | None) -> Any:
     except (OSError, TimeoutError, RuntimeError, ValueError) as error:
         raise MachineError(
             f"ON={address}: no scheduler answers ({tls.why(error)}): check the address, "
-            f"and that TLS= has papers of the scheduler's own authority"
+            f"and that TLS= has certificates of the scheduler's own authority"
         ) from None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A member's papers as Dask wants them: names of files, which are nameless files of this process."""
+"""A member's certificates as Dask wants them: names of files, which are nameless files of this process."""
 
 import os
 import ssl

@@ -147,7 +147,7 @@ async def _serve(setup: Setup, post: orders.Post, by_pipe: bool) -> int:
     )
     worker.blocked_handlers = plain_data.AllBut(plain_data.WORKER_ANSWERS)
     try:
-        # Ends at once where papers do not fit, which the worker itself would try again for a minute.
+        # Ends at once where certificates do not fit, which the worker itself would try again for a minute.
         first: Any = connect(  # type: ignore[no-untyped-call]
             setup.address, timeout=_SCHEDULER_SECONDS, **worker.connection_args
         )
@@ -181,7 +181,7 @@ def _why(setup: Setup, error: BaseException) -> str:
         return f"a worker {setup.name} is there already: a machine has one worker, end the other one first"
     return (
         f"ON={setup.address}: no scheduler takes this worker ({tls.why(error)}): check the address, and that "
-        f"TLS= has papers of the scheduler's own authority"
+        f"TLS= has certificates of the scheduler's own authority"
     )
 
 

@@ -162,7 +162,7 @@ def test_papers_are_read_only_if_the_key_is_secret(tmp_path: Path) -> None:
 
 
 def handshake(address: str, member: Member | None, trusted: Member) -> bytes:
-    """Connect to a scheduler with these papers, and return what it sends first."""
+    """Connect to a scheduler with these certificates, and return what it sends first."""
     host, _, port = address.partition("://")[2].rpartition(":")
     context = ssl.create_default_context(cadata=trusted.authority)
     context.check_hostname = False
@@ -195,9 +195,9 @@ def test_a_scheduler_takes_no_client_without_its_authoritys_certificate(
         assert address.startswith("tls://127.0.0.1:")
         ours = made[0]
         assert handshake(address, ours, ours)
-        for papers in (None, Authority().member("other")):
+        for certificates in (None, Authority().member("other")):
             with pytest.raises((ssl.SSLError, ConnectionError)):
-                handshake(address, papers, ours)
+                handshake(address, certificates, ours)
         with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=10) as plain:
             plain.sendall(b"\0" * 64)
             with suppress(ConnectionError):
@@ -223,7 +223,7 @@ def attack(folder: Path, kind: str) -> tuple[dict[str, str], list[str]]:
     Returns how each attack ended for the attacker, and which attacks ran code in a worker's process.
     """
     folder.mkdir()
-    papers = json.dumps(vars(Authority().member("all")))
+    certificates = json.dumps(vars(Authority().member("all")))
     environment = {**os.environ, "PYTHONPATH": str(TREE)}
     victims = []
     with subprocess.Popen(
@@ -234,9 +234,9 @@ def attack(folder: Path, kind: str) -> tuple[dict[str, str], list[str]]:
         text=True,
     ) as scheduler:
         assert scheduler.stdin is not None and scheduler.stdout is not None
-        scheduler.stdin.write(papers + "\n")
+        scheduler.stdin.write(certificates + "\n")
         scheduler.stdin.flush()
-        setup = Setup(scheduler.stdout.readline().strip(), "victim", Member(**json.loads(papers)))
+        setup = Setup(scheduler.stdout.readline().strip(), "victim", Member(**json.loads(certificates)))
         while scheduler.poll() is None:
             victim = subprocess.Popen(
                 [sys.executable, sweeps.STUB, kind, str(folder)], env=environment, stdin=subprocess.PIPE

@@ -250,9 +250,9 @@ def test_study_without_published_figures_is_a_study(tmp_path: Path) -> None:
 
 
 def test_unknown_study_names_the_nearest() -> None:
-    with pytest.raises(OptionError, match=r"NAME=brtfs207 is not a study: did you mean btrfs2007"):
+    with pytest.raises(OptionError, match=r"'brtfs207' is not a study: did you mean btrfs2007"):
         studies.find("brtfs207")
-    with pytest.raises(OptionError, match=r"NAME=\./none\.toml is not a file"):
+    with pytest.raises(OptionError, match=r"\./none\.toml is not a file"):
         studies.find("./none.toml")
 
 

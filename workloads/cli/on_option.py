@@ -48,7 +48,7 @@ def on_of(given: Mapping[str, str]) -> On | None:
     is_encrypted = on.address is not None and on.address.startswith("tls:")
     if is_encrypted and "TLS" not in given:
         raise OptionError(
-            f"ON={on.address} needs TLS=DIRECTORY, with this machine's papers: see docs/RECIPES.md"
+            f"ON={on.address} needs TLS=DIRECTORY, with this machine's certificates: see docs/RECIPES.md"
         )
     if "TLS" in given and not is_encrypted:
         raise OptionError(f"TLS is for ON=tls://HOST:PORT: leave TLS out with ON={given['ON']}")

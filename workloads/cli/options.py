@@ -53,7 +53,7 @@ VARIABLES = {
     "ORDER": "seed of a sweep's order of runs (default: drawn, and kept in sweep.json)",
     "STUDY": "of plan: the study to plan, as NAME= of study",
     "ON": "machines for a sweep's runs: tls://HOST:PORT, 'USER@HOST:/TREE …' by ssh, or local:N",
-    "TLS": "directory with this machine's papers for ON=tls://…: ca.pem, cert.pem, key.pem",
+    "TLS": "directory with this machine's certificates for ON=tls://…: ca.pem, cert.pem, key.pem",
     "TRACING": "on (default), off, or both: each configuration traced and untraced",
 }
 

@@ -76,7 +76,7 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
         raise OptionError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
     if job == "worker" and (options.on is None or options.on.address is None):
         raise OptionError(
-            "worker needs a scheduler: add ON=tls://HOST:PORT, and TLS= with this machine's papers"
+            "worker needs a scheduler: add ON=tls://HOST:PORT, and TLS= with this machine's certificates"
         )
     if job == "worker":
         on_of(given)

@@ -23,10 +23,10 @@ def find(text: str) -> Study:
         return load(text)
     if text.endswith(".toml") or os.sep in text:
         if not os.path.isfile(text):
-            raise OptionError(f"NAME={text} is not a file: give the path of a study's TOML file")
+            raise OptionError(f"{text} is not a file: give the path of a study's TOML file")
         return read(Path(text))
     hint = nearest(text, names())
-    raise OptionError(f"NAME={text} is not a study: {hint} (a file of your own ends with .toml)")
+    raise OptionError(f"{text!r} is not a study: {hint} (a file of your own ends with .toml)")
 
 
 @functools.cache
