@@ -72,7 +72,7 @@ def test_tls_goes_with_a_tls_address_only() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"ON": "local:1"}, {"ON": "alpha"}, {"ON": "tls://alpha:1"}])
-def test_make_worker_needs_a_scheduler_and_papers(given: dict[str, str]) -> None:
+def test_make_worker_needs_a_scheduler_and_certificates(given: dict[str, str]) -> None:
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
     with pytest.raises(OptionError, match=r"add ON=tls://HOST:PORT|needs TLS=DIRECTORY"):
         parse({**env, "SEEKMETER_WORDS": " ".join(given)}, "worker", {})
