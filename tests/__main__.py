@@ -27,9 +27,9 @@ class Tier:
 
 
 TIERS = {
-    "check": Tier("root or vm or long", 2, False),
-    "test": Tier("long", 10, True),
-    "test-all": Tier("", 45, True),
+    "check": Tier("root or vm or long", 3, False),
+    "test": Tier("long", 12, True),
+    "test-all": Tier("", 80, True),
 }
 PROCESSES = 2
 
