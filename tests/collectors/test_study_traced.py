@@ -113,7 +113,12 @@ def test_study_at_quick_scale_measures_each_figure(name: str, tmp_path: Path) ->
     assert not without, without[:3]
     measured = {line["subject"] for line in published if line["mean"]}
     assert measured, "no published figure has a measured one"
-    assert refused
+    toml = plan["study"]["toml"]
+    subjects = [*toml.get("subject", []), *(s for part in toml["part"] for s in part.get("subject", []))]
+    elsewhere = {s["label"] for s in subjects if s["words"]["FS"].partition(":")[0] not in HERE}
+    assert not elsewhere & {subject for _, subject in ran}
+    # Some are left out at the quick scale, the others are refused.
+    assert bool(elsewhere) == bool(elsewhere & {subject for _, subject in refused})
 
 
 def test_file_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
