@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 from matplotlib.figure import Figure
+
+from analysis.render.output import Drawing, Made
 
 DPI = 130  # dots per inch of the large pictures
 
@@ -29,3 +32,11 @@ def svg(figure: Figure, raster_dpi: float | None = None) -> bytes:
     metadata = {"Date": None, "Creator": "Seekmeter"}
     figure.savefig(data, format="svg", dpi=raster_dpi or "figure", metadata=metadata)
     return data.getvalue()
+
+
+def made(figure: Figure | None, names: Sequence[str], caption: str) -> Made:
+    """The figure as the two files of these names, PNG and SVG; nothing without a figure."""
+    if figure is None:
+        return Made()
+    drawing = svg(figure)
+    return Made(dict(zip(names, (png(figure), drawing), strict=True)), [Drawing(caption, drawing)])

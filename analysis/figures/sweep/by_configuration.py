@@ -15,7 +15,7 @@ from analysis.figures import save, style
 from analysis.measures.statistics.differences import Difference
 from analysis.measures.sweep.data import Group, SweepData
 from analysis.measures.sweep.ranking import Ranking
-from analysis.render.output import Drawing, Made, Output, SweepSource
+from analysis.render.output import Made, Output, SweepSource
 from analysis.sections.sweep import show
 
 CAPTION = "Headline figure by configuration: all runs, mean and 95 % interval"
@@ -127,11 +127,7 @@ def _limits(ax: Axes, rankings: Sequence[Ranking]) -> None:
 def make(source: SweepSource) -> Made:
     """The picture as PNG and SVG; nothing without a figure."""
     with style.applied():
-        figure = draw(source.data, source.title, source.banners)
-        if figure is None:
-            return Made()
-        png, svg = save.png(figure), save.svg(figure)
-    return Made(dict(zip(NAMES, (png, svg), strict=True)), [Drawing(CAPTION, svg)])
+        return save.made(draw(source.data, source.title, source.banners), NAMES, CAPTION)
 
 
 OUTPUT = Output("by_configuration", 10, NAMES, make)

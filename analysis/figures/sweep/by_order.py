@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.figures import save, style
 from analysis.measures.sweep.data import SweepData
 from analysis.measures.sweep.drift import FIRST, LAST, MachineDrift, headlines, machine_drifts
-from analysis.render.output import Drawing, Made, Output, SweepSource
+from analysis.render.output import Made, Output, SweepSource
 from analysis.sections.sweep import show
 
 CAPTION = "Figures in the order of the runs, relative to their configuration's mean"
@@ -111,11 +111,7 @@ def draw(data: SweepData, title: str, banners: Sequence[str]) -> Figure | None:
 def make(source: SweepSource) -> Made:
     """The picture as PNG and SVG; nothing before two runs are done."""
     with style.applied():
-        figure = draw(source.data, source.title, source.banners)
-        if figure is None:
-            return Made()
-        png, svg = save.png(figure), save.svg(figure)
-    return Made(dict(zip(NAMES, (png, svg), strict=True)), [Drawing(CAPTION, svg)])
+        return save.made(draw(source.data, source.title, source.banners), NAMES, CAPTION)
 
 
 OUTPUT = Output("by_order", 20, NAMES, make)

@@ -20,7 +20,7 @@ from analysis.figures.axes import from_zero, number
 from analysis.measures.scaling.lines import find_lines
 from analysis.measures.scaling.scaling import Scaling, measure_scaling
 from analysis.measures.sweep.data import SweepData
-from analysis.render.output import Drawing, Made, Output, SweepSource
+from analysis.render.output import Made, Output, SweepSource
 from analysis.sections.sweep import show
 
 CAPTION = "Throughput against threads, CPUs or tasks: all runs, means with 95 % intervals, the law's curve"
@@ -152,11 +152,7 @@ def _label(one: Scaling) -> str:
 def make(source: SweepSource) -> Made:
     """The picture as PNG and SVG; nothing without a line."""
     with style.applied():
-        figure = draw(source.data, f"{source.title}: scaling", source.banners)
-        if figure is None:
-            return Made()
-        png, svg = save.png(figure), save.svg(figure)
-    return Made(dict(zip(NAMES, (png, svg), strict=True)), [Drawing(CAPTION, svg)])
+        return save.made(draw(source.data, f"{source.title}: scaling", source.banners), NAMES, CAPTION)
 
 
 OUTPUT = Output("scaling", 30, NAMES, make)

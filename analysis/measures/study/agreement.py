@@ -7,8 +7,7 @@ Values are never compared with published values: the source's machine was anothe
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -107,16 +106,6 @@ class Agreement:
     def ratios(self, verdict: str) -> list[Pair]:
         """The pairs with this verdict on their ratio."""
         return [pair for pair in self.pairs if pair.ratio == verdict]
-
-    @property
-    def order_counts(self) -> Mapping[str, int]:
-        """Pairs by verdict on their order."""
-        return Counter(pair.order for pair in self.pairs)
-
-    @property
-    def ratio_counts(self) -> Mapping[str, int]:
-        """Pairs by verdict on their ratio."""
-        return Counter(pair.ratio for pair in self.pairs)
 
 
 def measure_agreement(tables: Sequence[Cells]) -> Agreement:
