@@ -9,7 +9,7 @@ from analysis.measures.sweep.ranking import Ranking
 from analysis.render.document import Section, Table
 from analysis.rundir.sweep_dir import Configuration
 from analysis.sections.sweep import show
-from analysis.sections.sweep.spec import SweepSpec
+from analysis.sections.sweep.spec import SweepSpec, defined_once
 
 MOST_ROWS = 16
 MOST_COLUMNS = 6
@@ -27,9 +27,7 @@ DEFINITION = (
 def build_causes(data: SweepData) -> list[Section]:
     """A section a group of traced runs."""
     sections = [_section(data, group) for group in data.groups if group.traced]
-    if sections:
-        sections[-1].definition = DEFINITION
-    return sections or [Section(absent="no traced run is done: TRACING=on records what differs")]
+    return defined_once(sections, DEFINITION, "no traced run is done: TRACING=on records what differs")
 
 
 def _section(data: SweepData, group: Group) -> Section:

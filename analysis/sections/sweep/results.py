@@ -10,7 +10,7 @@ from analysis.measures.sweep.data import Group, SweepData
 from analysis.measures.sweep.ranking import Ranked, Ranking
 from analysis.render.document import Section, Table
 from analysis.sections.sweep import show
-from analysis.sections.sweep.spec import SweepSpec
+from analysis.sections.sweep.spec import SweepSpec, defined_once
 
 BEST = "best"
 NAME_WIDTH = 16
@@ -25,11 +25,8 @@ DEFINITION = (
 
 def build_results(data: SweepData) -> list[Section]:
     """A section a group."""
-    if not data.groups:
-        return [Section(absent="no run is done yet")]
     sections = [_section(data, group) for group in data.groups]
-    sections[-1].definition = DEFINITION
-    return sections
+    return defined_once(sections, DEFINITION, "no run is done yet")
 
 
 def _section(data: SweepData, group: Group) -> Section:

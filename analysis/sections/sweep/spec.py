@@ -22,3 +22,11 @@ class SweepSpec:
     order: int  # ascending down the report
     build: Callable[[SweepData], Sequence[Section]]
     essential: bool = False  # shown on the terminal too
+
+
+def defined_once(sections: list[Section], definition: str, absent: str) -> list[Section]:
+    """A section a group, the definition below the last one; without a group one that says why."""
+    if not sections:
+        return [Section(absent=absent)]
+    sections[-1].definition = definition
+    return sections

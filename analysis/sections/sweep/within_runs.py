@@ -13,7 +13,7 @@ from analysis.measures.sweep.within_run import BATCH_HALF, BATCHES, BINS, CUT_S,
 from analysis.render.document import Section, Table
 from analysis.rundir.sweep_dir import Configuration
 from analysis.sections.sweep import show
-from analysis.sections.sweep.spec import SweepSpec
+from analysis.sections.sweep.spec import SweepSpec, defined_once
 
 NAME_WIDTH = 16
 
@@ -32,11 +32,8 @@ DEFINITION = (
 def build_within_runs(data: SweepData) -> list[Section]:
     """One section a group that has series."""
     sections = [_section(data, group) for group in data.groups if (group.frame.kind == WITHIN).any()]
-    if sections:
-        sections[-1].definition = DEFINITION
-    return sections or [
-        Section(absent="no run recorded throughput over time: COLLECT=calls or block does, with TRACING=on")
-    ]
+    absent = "no run recorded throughput over time: COLLECT=calls or block does, with TRACING=on"
+    return defined_once(sections, DEFINITION, absent)
 
 
 def _section(data: SweepData, group: Group) -> Section:
