@@ -59,16 +59,23 @@ def as_csv(data: SweepData) -> str:
     return out.getvalue()
 
 
-def _line(one: _Ranked, row: Ranked) -> dict[str, Any]:
-    group, ranking, about, against = one.group, one.ranking, row.description, row.against
-    bootstrap, ratio = about.bootstrap, against.ratio_interval if against else None
-    reference = ranking.reference
+def _of_group(group: Group) -> dict[str, Any]:
+    """What the runs of a group share: the first columns of sweep.csv, the first keys in figures.json."""
     return {
         "machine": group.machine,
         "part": group.part,
         "workload": group.wl,
         "virtual": group.virtual,
         "traced": group.traced,
+    }
+
+
+def _line(one: _Ranked, row: Ranked) -> dict[str, Any]:
+    group, ranking, about, against = one.group, one.ranking, row.description, row.against
+    bootstrap, ratio = about.bootstrap, against.ratio_interval if against else None
+    reference = ranking.reference
+    return {
+        **_of_group(group),
         "configuration": row.configuration.id,
         "label": row.configuration.label,
         "subject": row.configuration.subject,
@@ -161,11 +168,7 @@ def _group(group: Group) -> dict[str, Any]:
         for line in (_line(one, row),)
     ]
     return {
-        "machine": group.machine,
-        "part": group.part,
-        "workload": group.wl,
-        "virtual": group.virtual,
-        "traced": group.traced,
+        **_of_group(group),
         "measure": ranking.measure,
         "unit": ranking.unit,
         "better": ranking.better,
