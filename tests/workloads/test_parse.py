@@ -189,6 +189,46 @@ def test_wrong_value_names_a_remedy(given: dict[str, str], says: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fs", "mkfs", "says"),
+    [
+        ("ext4", "-d ..", "-d of mkfs.ext4 reads or writes another file"),
+        ("ext4", "-dclass", "-d of mkfs.ext4 reads or writes another file"),
+        ("ext2", "-l list", "-l of mkfs.ext2"),
+        ("ext3", "-z undo", "-z of mkfs.ext3"),
+        ("ext4", "-Fd class", "-Fd may hold -d"),
+        ("ext4", "-Odir_index", "as in -O dir_index"),
+        ("ext4", "-L ..", "MKFS: .. names a directory"),
+        ("btrfs", "-r class", "-r of mkfs.btrfs"),
+        ("btrfs", "--rootdir class", "--rootdir of mkfs.btrfs"),
+        ("btrfs", "--root=class", "--rootdir of mkfs.btrfs"),
+        ("xfs", "-p proto", "-p of mkfs.xfs"),
+        ("xfs", "-c options=defaults", "-c of mkfs.xfs"),
+        ("xfs", "-Kp proto", "-Kp may hold -p"),
+        ("f2fs", "-c sdb", "-c of mkfs.f2fs"),
+        ("jfs", "-j sdb", "-j of mkfs.jfs"),
+        ("reiserfs", "-B list", "-B of mkfs.reiserfs"),
+        ("reiserfs", "--bad list", "--badblocks of mkfs.reiserfs"),
+    ],
+)
+def test_mkfs_option_that_names_a_file_is_refused(fs: str, mkfs: str, says: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        parse(FS=fs, WL="fio-seqwrite", MKFS=mkfs)
+    assert says in raised.value.message and raised.value.message.startswith("MKFS: ")
+
+
+@pytest.mark.parametrize(
+    ("fs", "mkfs"),
+    [
+        ("ext4", "-O ^has_journal,dir_index -I 256"),
+        ("btrfs", "-d single --csum xxhash"),
+        ("xfs", "-d agcount=4"),
+    ],
+)
+def test_mkfs_option_of_the_file_system_is_taken(fs: str, mkfs: str) -> None:
+    assert parse(FS=fs, WL="fio-seqwrite", MKFS=mkfs).mkfs == tuple(mkfs.split())
+
+
+@pytest.mark.parametrize(
     ("job", "given", "says"),
     [
         ("trace", {}, "add FS=NAME"),

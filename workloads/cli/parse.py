@@ -160,6 +160,7 @@ def _check_trace(options: Options) -> None:
         clash = [n for n in ("WL", "ARGS", "THREADS", "SCALE", "SEED") if n in given]
         if clash:
             raise OptionError(f"{clash[0]} contradicts CMD: CMD is the whole workload; drop one")
+    filesystems.refuse_files_of_mkfs(filesystems.load(options.fs or ""), options.mkfs)
     _check_disks(options)
 
 

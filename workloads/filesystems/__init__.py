@@ -35,6 +35,7 @@ __all__ = [
     "names",
     "proc_mounts_line",
     "read",
+    "refuse_files_of_mkfs",
     "refuse_other_devices",
     "space",
     "unmount",
@@ -74,6 +75,31 @@ def refuse_other_devices(variable: str, options: Iterable[str]) -> None:
             raise OptionError(
                 f"MOUNT: {option} is not an option for mounting a fresh file system to write on: leave it out"
             )
+
+
+def refuse_files_of_mkfs(filesystem: Filesystem, arguments: Iterable[str]) -> None:
+    """Raise OptionError for arguments of MKFS= by which this mkfs reads or writes another file or device.
+
+    mkfs may run as root: "-d .." of mke2fs would copy a directory that only root may read. getopt(3) lets one
+    argument hold several letters, and a long option be cut short: what may be such an option is refused.
+    """
+    for argument in arguments:
+        if argument.endswith("."):  # "..": the commands' working directory is /sys, whose parent is /
+            raise OptionError(f"MKFS: {argument} names a directory: leave it out")
+        for option in filesystem.mkfs_files:
+            if argument.startswith("--") and option.startswith("--"):
+                refused = len(argument) > 2 and option.startswith(argument.partition("=")[0])
+            else:
+                refused = argument[:1] == "-" and argument[1:2] != "-" and option[1] in argument[1:]
+            if refused and argument.startswith(option[:2]):
+                raise OptionError(
+                    f"MKFS: {option} of {filesystem.mkfs[0]} reads or writes another file: leave it out"
+                )
+            if refused:
+                raise OptionError(
+                    f"MKFS: {argument} may hold {option}, which reads or writes another file: write each "
+                    f"option and its value apart, as in -{argument[1]} {argument[2:] or 'VALUE'}"
+                )
 
 
 def missing_programs(filesystem: Filesystem) -> list[str]:

@@ -20,6 +20,7 @@ _KEYS = (
         "kernel_type",
         "module",
         "mkfs",
+        "mkfs_files",
         "version",
         "fsck",
         "mount",
@@ -73,6 +74,7 @@ class Filesystem:
     kernel_type: str  # for mount -t
     module: str | None  # the driver that must serve the type; None: any driver may
     mkfs: tuple[str, ...]  # a pool's name and the devices come last
+    mkfs_files: tuple[str, ...]  # options of mkfs that name another file or device: refused in MKFS=
     version: tuple[str, ...]  # prints the version of mkfs
     fsck: tuple[str, ...]  # changes nothing; the device comes last; empty: none exists
     mount: tuple[str, ...]  # options of every mount
@@ -115,6 +117,7 @@ def read(path: Path) -> Filesystem:
             kernel_type=str(table.get("kernel_type", path.stem)),
             module=str(table["module"]) if "module" in table else None,
             mkfs=_strings(table, "mkfs", needed=True),
+            mkfs_files=_strings(table, "mkfs_files"),
             version=_strings(table, "version", needed=True),
             fsck=_strings(table, "fsck"),
             mount=_strings(table, "mount"),
