@@ -31,6 +31,7 @@ from workloads.system.units import show_cpus
 _TREE = Path(__file__).parent.parent
 _WIDTH = 80
 _NAME_WIDTH = 18
+_MOUNT_TRACEFS = "mount -t tracefs tracefs /sys/kernel/tracing"
 
 
 def _is_root() -> bool:
@@ -55,7 +56,7 @@ def kernel_checks() -> Iterator[Check]:
         why = "confidentiality: the kernel refuses BPF programs that read its memory"
         yield Check("lockdown", NO, why, "boot without lockdown=confidentiality", True)
     elif state is None:
-        why = "securityfs is not mounted, or not readable without root"
+        why = "securityfs is not mounted" + ("" if _is_root() else ", or not readable without root")
         yield Check("lockdown", UNKNOWN, why, "mount -t securityfs none /sys/kernel/security")
     else:
         why = (
@@ -65,8 +66,8 @@ def kernel_checks() -> Iterator[Check]:
     yield _bpf_permission()
     tracefs = kernel.tracefs()
     if tracefs is None:
-        remedy = "mount -t tracefs tracefs /sys/kernel/tracing"
-        yield Check("tracefs", NO, "not mounted; only perf, blktrace and bpftrace need it", remedy)
+        why = "not mounted; only perf, blktrace and bpftrace need it"
+        yield Check("tracefs", NO, why, _MOUNT_TRACEFS)
     else:
         yield Check("tracefs", YES, str(tracefs))
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
@@ -123,8 +124,10 @@ def lock_checks() -> Iterator[Check]:
         why = "a guest's test-and-set spinlocks wait before the tracepoint: no wait is recorded"
         yield Check("spinlock", NO, why, "a host with PV spinlocks, or bare metal")
     elif mode == "unknown":
-        why = "a guest's kind of spinlock is in its boot messages, which are overwritten or only for root"
-        yield Check("spinlock", UNKNOWN, why, "make doctor as root soon after boot, or bare metal")
+        hidden = "overwritten" if _is_root() else "overwritten or only for root"
+        why = f"a guest's kind of spinlock is in its boot messages, which are {hidden}"
+        when = "soon after boot" if _is_root() else "as root soon after boot"
+        yield Check("spinlock", UNKNOWN, why, f"make doctor {when}, or bare metal")
     else:
         yield Check("spinlock", PART, f"{mode}: all but the first waiter (pending bit) are recorded")
     yield Check("rwlock", PART, "all but readers in interrupts")
@@ -248,11 +251,15 @@ def script_checks() -> Iterator[Check]:
         yield Check("bpftrace", PART, f"{why} WITH=bpftrace:NAME")
     else:
         yield Check("bpftrace", YES, "as root; off by default: WITH=bpftrace:NAME")
+    tracefs = kernel.tracefs()
     for name in our_scripts():
         script = SCRIPTS / f"{name}.bt"
-        tracefs = kernel.tracefs()
-        if tracefs is None or not os.access(tracefs / "events", os.R_OK | os.X_OK):
-            yield Check(name, UNKNOWN, "only root may read tracefs, mounted", "make doctor as root")
+        if tracefs is None:
+            why = "tracefs, which lists the tracepoints, is not mounted: make trace mounts it"
+            yield Check(name, UNKNOWN, why, _MOUNT_TRACEFS)
+        elif not os.access(tracefs / "events", os.R_OK | os.X_OK):
+            remedy = "run on the host" if _is_root() else "make doctor as root"
+            yield Check(name, UNKNOWN, f"{tracefs}/events cannot be read", remedy)
         elif missing := bpftrace.lacking(script):
             yield Check(name, NO, *bpftrace.why_lacking(missing))
         else:
