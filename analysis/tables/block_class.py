@@ -21,6 +21,9 @@ from analysis.tables.rec import Recording
 from analysis.tables.row_time import Chunk
 
 LATEST_NS = (1 << 63) - 1
+# Operations whose class metadata means nothing. nilfs2: a write is a stretch of the log, a summary, whose
+# pages the recorder looks at, then pages of files. FUSE: a program uses the device itself, for files too.
+_MIXED = {"nilfs2": ("write",), "ntfs-3g": ("read", "write"), "fuseblk": ("read", "write")}
 Correction = Callable[[Chunk], Chunk]
 
 
@@ -49,8 +52,9 @@ def _journal_correction(recording: Recording, run: Run) -> Correction:
     File data on the journal's device without data=journal is a contradiction: the class becomes unknown.
     """
     code = {name: number for number, name in recording.enums.get("class", {}).items()}
-    if run.text("filesystem", "name") == "nilfs2" and {"metadata", "unknown"} <= code.keys():
-        return _nilfs2_correction(code, recording)
+    mixed = _MIXED.get(run.text("filesystem", "name"), ())
+    if mixed and {"metadata", "unknown"} <= code.keys():
+        return _mixed_correction(code, recording, mixed)
     moves = [number for number, name in recording.enums.get("op", {}).items() if name in ("read", "write")]
     of_volumes = [number for name, number in code.items() if name in ("volume", "parity")]
     places = journal_places(run)
@@ -124,15 +128,12 @@ def _unmounted_correction(recording: Recording, run: Run) -> Correction:
     return correct
 
 
-def _nilfs2_correction(code: dict[str, int], recording: Recording) -> Correction:
-    """Metadata writes of nilfs2 become class unknown.
-
-    A write is a stretch of the log: a summary, whose pages the recorder looks at, then pages of files.
-    """
-    writes = [number for number, name in recording.enums.get("op", {}).items() if name == "write"]
+def _mixed_correction(code: dict[str, int], recording: Recording, ops: tuple[str, ...]) -> Correction:
+    """Metadata of these operations becomes class unknown."""
+    moves = [number for number, name in recording.enums.get("op", {}).items() if name in ops]
 
     def correct(chunk: Chunk) -> Chunk:
-        mixed = _is_any_of(chunk["op"], writes) & (chunk["class"] == code["metadata"])
+        mixed = _is_any_of(chunk["op"], moves) & (chunk["class"] == code["metadata"])
         corrected = _copy(chunk)
         corrected["class"][mixed] = code["unknown"]
         return corrected
