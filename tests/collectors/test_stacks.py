@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every layer of a stack of devices is recorded right: beside the kernel's counters, and layer beside layer.
+
+One file system on each stack of stacks.py, one small workload in a cgroup, one recording of all layers.
+Kernels without device-mapper and md skip most: tests/machines/test_stacks_inside.py runs them in machines.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.collectors import stacks
+from tests.collectors.loop_disk import SECTOR_BYTES, mounted, tmpfs
+from tests.collectors.recording import (
+    Recording,
+    cgroup,
+    needs_btf,
+    read_table,
+    recording,
+    run_inside,
+)
+from tests.collectors.stacks import Layers, Site
+from tests.marks import needs_root
+
+pytestmark = [needs_root, needs_btf, pytest.mark.long]
+
+EXT4 = ("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0")
+PARITY = ("parity",)
+OWN = ("volume",)
+# Buffered and direct, small and large, data and metadata; read back with cold caches.
+WORKLOAD = """
+set -e
+cd "$0"
+dd if=/dev/urandom of=big bs=256K count=8 conv=fsync
+mkdir small
+for i in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of=small/$i bs=3000 count=1; done
+sync -f .
+dd if=/dev/zero of=direct bs=64K count=16 oflag=direct
+dd if=/dev/zero of=direct bs=4K count=8 seek=5 oflag=direct conv=notrunc
+dd if=/dev/zero of=direct bs=1M count=1 oflag=direct conv=notrunc,fsync
+echo 3 >/proc/sys/vm/drop_caches
+dd if=big of=/dev/null bs=128K
+dd if=direct of=/dev/null bs=64K iflag=direct
+dd if=direct of=/dev/null bs=4K count=8 skip=11 iflag=direct
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A stack, and what is known of it without looking."""
+
+    build: Callable[[Site], list[str]]
+    disks: int
+    modules: tuple[str, ...] = ("dm-mod",)
+    programs: tuple[str, ...] = ("dmsetup",)
+    write_copies: int = 1  # what the leaves write for each byte written to the volume, parity apart
+    # Whether every byte at the leaves serves a bio of the volume: the layer has no metadata or copies.
+    is_plain: bool = True
+    quiet_seconds: float = 0.3  # md writes its bitmap and superblock later
+    mkfs: tuple[str, ...] = EXT4
+
+
+def md(
+    build: Callable[[Site], list[str]],
+    disks: int,
+    *modules: str,
+    write_copies: int = 1,
+    quiet_seconds: float = 1.0,
+) -> Kind:
+    """Arrays, which write superblocks, and some a bitmap seconds later."""
+    return Kind(build, disks, modules, ("mdadm",), write_copies, False, quiet_seconds)
+
+
+KINDS: dict[str, Kind] = {
+    "linear": Kind(stacks.linear, 2),
+    "striped": Kind(stacks.striped, 2),
+    "lvm": Kind(stacks.lvm, 1, programs=("lvm",)),
+    "crypt": Kind(stacks.crypt, 1, ("dm-crypt",)),
+    "crypt_inline": Kind(stacks.crypt_inline, 1, ("dm-crypt",)),
+    "lvm_on_crypt": Kind(stacks.lvm_on_crypt, 1, ("dm-crypt",), ("dmsetup", "lvm")),
+    "thin": Kind(stacks.thin, 2, ("dm-thin-pool",), is_plain=False),
+    "cache": Kind(stacks.cache, 3, ("dm-cache-smq",), is_plain=False),
+    "cache_writeback": Kind(stacks.cache_writeback, 3, ("dm-cache-smq",), is_plain=False),
+    "writecache": Kind(stacks.writecache, 2, ("dm-writecache",), is_plain=False),
+    "snapshot": Kind(stacks.snapshot, 2, ("dm-snapshot",), is_plain=False),
+    "snapshot_origin": Kind(stacks.snapshot_origin, 2, ("dm-snapshot",), is_plain=False),
+    "raid0": Kind(stacks.raid0, 2, ("raid0",), ("mdadm",)),
+    "raid1": md(stacks.raid1, 2, "raid1", write_copies=2, quiet_seconds=4.0),
+    "raid5": md(stacks.raid5, 3, "raid456"),
+    "raid6": md(stacks.raid6, 4, "raid456"),
+    "raid10": md(stacks.raid10, 4, "raid10", write_copies=2),
+    "crypt_on_raid5": md(stacks.crypt_on_raid5, 3, "raid456", "dm-crypt"),
+    "lvm_on_raid1": md(stacks.lvm_on_raid1, 2, "raid1", "dm-mod", write_copies=2, quiet_seconds=4.0),
+    "lvm_raid1": Kind(stacks.lvm_raid1, 2, ("dm-raid",), ("lvm",), 2, False, 4.0),
+    "multipath": Kind(stacks.multipath, 1, ("dm-round-robin",)),
+    "bcache": Kind(stacks.bcache, 2, ("bcache",), ("make-bcache",), is_plain=False),
+    "bcache_writeback": Kind(stacks.bcache_writeback, 2, ("bcache",), ("make-bcache",), is_plain=False),
+    "nvme": Kind(stacks.nvme, 0, ("nvmet-tcp", "nvme-tcp"), ("nvme",)),
+    "md_linear": Kind(stacks.md_linear, 2, ("linear",), ("mdadm",)),
+}
+
+
+class Rows:
+    """A recorded table, its enumerations as names."""
+
+    def __init__(self, path: Path) -> None:
+        self.header, self.rows = read_table(path)
+        self.names = {
+            name: {int(key): text for key, text in numbers.items()}
+            for name, numbers in self.header["enums"].items()
+        }
+
+    def named(self, rows: Any, column: str) -> Any:
+        """Return op, class or submitter of these rows as words."""
+        names = self.names[f"block_{column}"]
+        return np.array([names.get(int(value), "?") for value in rows[column]], dtype=object)
+
+    def of(self, dev: int, *, op: str | None = None) -> Any:
+        rows = self.rows[self.rows["dev"] == dev]
+        return rows if op is None else rows[self.named(rows, "op") == op]
+
+
+@dataclass
+class Recorded:
+    """One recording of a stack."""
+
+    kind: Kind
+    layers: Layers
+    devs: dict[str, int]  # as in the tables: major << 20 | minor
+    before: dict[str, list[int]]
+    after: dict[str, list[int]]
+    run: Recording
+    cgroup_id: int
+    block: Rows
+    volume: Rows
+    offsets: dict[str, int] = field(default_factory=dict)
+
+    def counted(self, name: str, at: int) -> int:
+        return self.after[name][at] - self.before[name][at]
+
+    @property
+    def top(self) -> Any:
+        """The rows of the volume that the file system lies on."""
+        return self.volume.of(self.devs[self.layers.roots[0]])
+
+    @property
+    def leaf(self) -> Any:
+        devs = [self.devs[name] for name in self.layers.leaves]
+        return self.block.rows[np.isin(self.block.rows["dev"], devs)]
+
+
+def words_of(layers: Layers) -> tuple[list[str], dict[str, int]]:
+    """Return the recorder's options for these devices, and the number of each."""
+    words: list[str] = []
+    devs: dict[str, int] = {}
+    made_up = 0
+    for name in layers.devices:
+        own = Path("/sys/block", name)
+        if (own / "dev").exists():
+            major, minor = map(int, (own / "dev").read_text().split(":"))
+            words += ["--volume" if name in layers.volumes else "--disk", name]
+        else:
+            major, minor = 4095, made_up
+            made_up += 1
+            words += ["--hidden", f"{major}:{minor}={name}"]
+        devs[name] = major << 20 | minor
+    for number in layers.members:
+        words += ["--component", number]
+    return words, devs
+
+
+def record(kind: Kind, folder: Path, undo: ExitStack) -> Recorded:
+    """Build the stack, make a file system, record the workload on it."""
+    stacks.need(kind.modules, kind.programs)
+    ram = undo.enter_context(tmpfs(folder / "ram", "1G"))
+    roots = kind.build(Site(ram, undo, kind.disks))
+    layers = stacks.layers(roots)
+    words, devs = words_of(layers)
+    subprocess.run([*kind.mkfs, *roots], check=True, capture_output=True)
+    group = undo.enter_context(cgroup())
+    for _ in range(3):  # a layer may write something of its own while the recorder starts
+        started = stacks.idle_stats(layers.devices, kind.quiet_seconds)
+        out = folder / "out"
+        with recording(out, "--collect", "block", "--cgroup", str(group), *words) as run:
+            before = {name: stacks.stat(name) for name in layers.devices}
+            if before != started:
+                continue
+            with mounted(roots[0], folder / "mnt") as mnt:
+                process = run_inside(group, ["sh", "-c", WORKLOAD, mnt], stderr=subprocess.PIPE)
+                printed = process.communicate(timeout=120)
+                assert process.returncode == 0, printed
+            after = stacks.idle_stats(layers.devices, kind.quiet_seconds)
+        break
+    else:
+        pytest.fail("the stack writes by itself, without an end")
+    assert {name: stacks.stat(name) for name in layers.devices} == after, "a layer wrote at the end"
+    volume = Rows(out / "volume.rec")
+    return Recorded(
+        kind, layers, devs, before, after, run, group.stat().st_ino, Rows(out / "block.rec"), volume
+    )
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """One recording of each stack; the stack is taken down before the checks."""
+    with ExitStack() as undo:
+        one = record(KINDS[request.param], tmp_path_factory.mktemp(request.param), undo)
+    assert_nothing_left()
+    return one
+
+
+def assert_nothing_left() -> None:
+    """No device, mount or loop of ours is left."""
+    names = os.listdir("/sys/block")
+    left = [name for name in names if name.startswith(("md1", "bcache", "nvme0c"))]
+    left += [name for name in names if f"skm-{os.getpid()}" in _dm_name(name)]
+    assert left == []
+
+
+def _dm_name(name: str) -> str:
+    path = Path("/sys/block", name, "dm/name")
+    return path.read_text() if path.exists() else ""
+
+
+# At (read sectors, write sectors, discard sectors) of /sys/block/X/stat.
+_COUNTED = {"read": 2, "write": 6, "discard": 13}
+
+
+def test_bytes_of_every_layer_equal_diskstats(
+    recorded: Recorded, record_property: Callable[[str, object], None]
+) -> None:
+    """Volumes: the bios submitted. Leaves: the requests issued."""
+    wrong = {}
+    for name in recorded.layers.devices:
+        table = recorded.volume if name in recorded.layers.volumes else recorded.block
+        mine, kernels = {}, {}
+        for op, at in _COUNTED.items():
+            ops = ("write", "write_zeroes") if op == "write" else (op,)
+            mine[op] = sum(int(table.of(recorded.devs[name], op=each)["bytes"].sum()) for each in ops)
+            kernels[op] = recorded.counted(name, at) * SECTOR_BYTES
+        record_property(name, f"{mine['read']} read, {mine['write']} written")
+        if mine != kernels and any(recorded.after[name]):  # 6.1 counts nothing of NVMe heads and md's linear
+            wrong[name] = (mine, kernels)
+    assert wrong == {}
+    state = recorded.run.source("block")
+    assert sum(state["lost"].values()) == 0, state["lost"]
+    assert len(recorded.top) > 20
+
+
+def test_leaf_bytes_by_origin_are_the_volumes_times_copies(
+    recorded: Recorded, record_property: Callable[[str, object], None]
+) -> None:
+    """And what is not by origin is the layer's own."""
+    leaf, block = recorded.leaf, recorded.block
+    classes = block.named(leaf, "class")
+    served = (leaf["origin"] != 0) & (classes != "parity")
+    for op in ("read", "write"):
+        of_op = block.named(leaf, "op") == op
+        top = int(recorded.volume.of(recorded.devs[recorded.layers.roots[0]], op=op)["bytes"].sum())
+        copies = recorded.kind.write_copies if op == "write" else 1
+        by_origin, all_of = int(leaf[of_op & served]["bytes"].sum()), int(leaf[of_op]["bytes"].sum())
+        own: Counter[str] = Counter()
+        for name, size in zip(classes[of_op & ~served], leaf[of_op & ~served]["bytes"], strict=True):
+            own[name] += int(size)
+        record_property(op, f"volume {top}, by origin {by_origin}, own {dict(own)}")
+        assert set(own) <= {"volume", "parity"}, (op, own)
+        if recorded.kind.is_plain:
+            assert by_origin == all_of == top * copies, op
+        else:
+            assert by_origin == top * copies, op
+
+
+def test_every_origin_is_a_bio_of_the_volume(recorded: Recorded) -> None:
+    """A request names a bio that was there, lies in its range, and has all else from the bio."""
+    top = recorded.top
+    by_id = {int(row["id"]): row for row in top}
+    assert len(by_id) == len(top)
+    leaf = recorded.leaf
+    served = leaf[leaf["origin"] != 0]
+    dev = recorded.devs[recorded.layers.roots[0]]
+    for row in served:
+        bio = by_id[int(row["origin"])]
+        assert row["origin_dev"] == dev
+        assert row["origin_ns"] == bio["queue_ns"] <= row["issue_ns"]
+        last = max(int(bio["sector"]) + int(bio["bytes"]) // SECTOR_BYTES, int(bio["sector"]) + 1)
+        assert bio["sector"] <= row["origin_sector"] < last, (row, bio)
+        names = ["ino", "sb_dev", "pid", "tgid", "comm", "submitter", "in_workload", "cgroup"]
+        if recorded.block.names["block_class"][int(row["class"])] != "parity":
+            names.append("class")
+        assert [row[name] for name in names] == [bio[name] for name in names], (row, bio)
+
+
+def test_middle_layers_name_the_same_origin(recorded: Recorded) -> None:
+    """Bios of the layers between, too."""
+    top = {int(row["id"]): row for row in recorded.top}
+    for name in recorded.layers.volumes[1:]:
+        rows = recorded.volume.of(recorded.devs[name])
+        for row in rows[rows["origin"] != rows["id"]]:
+            bio = top[int(row["origin"])]
+            assert [row[key] for key in ("class", "ino", "comm")] == [
+                bio[key] for key in ("class", "ino", "comm")
+            ]
+
+
+def test_classes_and_inodes_have_the_same_bytes_in_both_views(
+    recorded: Recorded, record_property: Callable[[str, object], None]
+) -> None:
+    """Bytes by class and inode of the volume, times copies, are those of the leaves but for 1 %."""
+    top, leaf = recorded.top, recorded.leaf
+    worst = 0.0
+    for op in ("read", "write"):
+        copies = recorded.kind.write_copies if op == "write" else 1
+        mine: Counter[tuple[str, int]] = Counter()
+        leaves: Counter[tuple[str, int]] = Counter()
+        for table, rows, sums in ((recorded.volume, top, mine), (recorded.block, leaf, leaves)):
+            rows = rows[table.named(rows, "op") == op]
+            for name, ino, size in zip(table.named(rows, "class"), rows["ino"], rows["bytes"], strict=True):
+                if name not in OWN + PARITY:
+                    sums[name, int(ino)] += int(size)
+        total = sum(mine.values())
+        differ = {key: (mine[key] * copies, leaves[key]) for key in mine | leaves
+                  if mine[key] * copies != leaves[key]}  # fmt: skip
+        share = sum(abs(a - b) for a, b in differ.values()) / max(total * copies, 1)
+        record_property(op, f"{len(mine)} of (class, inode), {100 * share:.3f} % differ {differ or ''}")
+        worst = max(worst, share)
+        assert "data" in {name for name, _ in mine}
+        assert "metadata" in {name for name, _ in mine}
+    assert worst < 0.01
+
+
+def test_submitters_are_the_ones_of_the_volume(recorded: Recorded) -> None:
+    """No thread of a layer where an origin is known."""
+    threads = (b"dmcrypt", b"md100", b"kcopyd", b"bcache", b"kdmflush", b"dm_writecache", b"mdX", b"nvme")
+    leaf = recorded.leaf
+    for comm in set(leaf[leaf["origin"] != 0]["comm"].tolist()):
+        assert not comm.startswith(threads), comm
+    for comm in set(recorded.top["comm"].tolist()):
+        assert not comm.startswith(threads), comm
+
+
+def test_direct_io_has_the_workloads_cgroup(recorded: Recorded) -> None:
+    """At both layers: dd's direct writes and reads."""
+    for table, rows in ((recorded.volume, recorded.top), (recorded.block, recorded.leaf)):
+        rows = rows[(rows["comm"] == b"dd") & (table.named(rows, "class") == "data")]
+        assert len(rows) > 10
+        assert set(rows["cgroup"].tolist()) == {recorded.cgroup_id}
+        assert rows["in_workload"].all()

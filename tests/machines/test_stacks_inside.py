@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Stacks of devices on other kernels, in virtual machines: tests/collectors/test_stacks.py, all in one boot.
+
+Debian's kernels have device-mapper, md, bcache and NVMe as modules; this kernel may have none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.machines.inside_machine import Case, inside
+
+pytestmark = [pytest.mark.vm, pytest.mark.long]
+SECONDS = 1800
+KERNELS = ("6.1", "6.12")
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Case]]:
+    """What the tests inside found."""
+    run = tmp_path_factory.mktemp(f"stacks-{request.param}-")
+    with inside(run, request.param, ["tests/collectors/test_stacks.py"]) as machine:
+        ended = machine.wait(SECONDS)
+        assert ended["status"] in (0, 1), "\n".join([ended["why"], *ended["said"]])
+        yield machine.cases()
+
+
+def test_every_stack_is_recorded_right(cases: list[Case]) -> None:
+    bad = [case for case in cases if case.outcome != "passed"]
+    assert not bad, "\n".join(f"{case.name} {case.outcome}: {case.text}" for case in bad)
+    assert len(cases) > 100
