@@ -19,8 +19,12 @@ from analysis.tables.spec import TableSpec
 from analysis.tables.store import I64, SMALL, Categorical, Column, Ints, Stored
 
 SECTOR_BYTES = 512
+CLASS_MEANING = (
+    "data, metadata, journal, unknown, parity, or volume (its own: resync, superblocks, promotion)"
+)
 FLAG_META = 2  # BLOCK_FLAG_META in bpf/block/block_records.h
-CLASSES = ("data", "metadata", "journal", "unknown")  # in the order that reports list them
+# in the order that reports list them; a volume's own (resync, superblocks) and parity are no file system's
+CLASSES = ("data", "metadata", "journal", "volume", "parity", "unknown")
 OWN = " (Seekmeter)"  # appended to the comm of Seekmeter's own processes
 RECORDER = "recorder"  # the submitter of Seekmeter's own requests
 
@@ -34,6 +38,7 @@ def _no_categorical(_: str) -> Categorical | None:
 class Block:
     """The block table as numpy columns (nanoseconds, bytes, sectors), as narrow as the values allow.
 
+    The volume table is one, too: a bio is never issued, so its issue_ns is its queue_ns.
     Ten million requests are half a gigabyte. Columns that few measures use are read on first use, and
     released by let_go().
     """
@@ -116,6 +121,16 @@ class Block:
         """Merge to issue, summed over the request's merges; 0: not known; None: not known of any request."""
         return self.rare("m2d_ns")
 
+    @property
+    def origin(self) -> Ints:
+        """Bio of the top volume that this row serves, by its bio_id; 0: none, or the row is that bio."""
+        return self._or_zeros("origin")
+
+    @property
+    def origin_dev(self) -> Ints:
+        """Top volume of that bio; 0: none."""
+        return self._or_zeros("origin_dev")
+
     def is_meta(self) -> npt.NDArray[np.bool_]:
         """Mask of the requests that the file system flagged REQ_META; read anew at each call."""
         flags = self.read("flags")
@@ -152,10 +167,10 @@ def _rare(stored: Stored) -> Callable[[str], Ints | None]:
     def read(name: str) -> Ints | None:
         try:
             values: Ints | None = None
-            if stored.any(name):
+            if name in stored.columns and stored.any(name):
                 values = stored.ints(name) if name.endswith("_ns") else stored.small_ints(name)
         except TableError as error:
-            raise ReportError(f"{error}; remove tables/block.parquet and report again") from None
+            raise _damaged(stored, error) from None
         return np.clip(values, 0, SMALL) if values is not None and name in ("merges", "requeues") else values
 
     return read
@@ -164,11 +179,15 @@ def _rare(stored: Stored) -> Callable[[str], Ints | None]:
 def _rare_categorical(stored: Stored) -> Callable[[str], Categorical | None]:
     def read(name: str) -> Categorical | None:
         try:
-            return stored.categorical(name)
+            return stored.categorical(name) if name in stored.columns else None
         except TableError as error:
-            raise ReportError(f"{error}; remove tables/block.parquet and report again") from None
+            raise _damaged(stored, error) from None
 
     return read
+
+
+def _damaged(stored: Stored, error: TableError) -> ReportError:
+    return ReportError(f"{error}; remove tables/{stored.name}.parquet and report again")
 
 
 def _broadcast(values: Ints) -> Ints:
@@ -197,9 +216,9 @@ def _mark_own(block: Block) -> Block:
     return replace(block, comm=Categorical(codes, (*labels, *(labels[code] + OWN for code in own_codes))))
 
 
-def _read(stored: Stored) -> Block:
+def read_rows(stored: Stored, issue_column: str = "issue_ns") -> Block:
     """The columns that measures use. A request without a completion ends at its bound, or at its issue."""
-    queue, issue, complete = stored.ints("queue_ns"), stored.ints("issue_ns"), stored.ints("complete_ns")
+    queue, issue, complete = stored.ints("queue_ns"), stored.ints(issue_column), stored.ints("complete_ns")
     bound = stored.ints("end_by_ns") if stored.any("end_by_ns") else None
     timed = np.empty(stored.rows, dtype=np.bool_)
     lasting = timed if bound is None else np.empty(stored.rows, dtype=np.bool_)
@@ -231,7 +250,7 @@ def _read(stored: Stored) -> Block:
     return _mark_own(block)
 
 
-def _take(block: Block, rows: table_rows.Rows) -> Block:
+def take_rows(block: Block, rows: table_rows.Rows) -> Block:
     """These requests; their rare columns, too, are read on first use."""
     read, read_categorical = block.read, block.read_categorical
 
@@ -291,7 +310,7 @@ TABLE = TableSpec(
         Column("bytes", "int", "bytes", "length; 0 for a flush"),
         Column("op", "category", "", "read, write, discard, flush, ..."),
         Column("flags", "int", "bit mask", "1 sync, 2 meta, 4 fua, 8 preflush, 16 ahead, 32 prio"),
-        Column("class", "category", "", "data, metadata, journal or unknown"),
+        Column("class", "category", "", CLASS_MEANING),
         Column("ino", "int", "inode", "inode of the first page; null: none", zero_is_null=True),
         Column("pid", "int", "", "thread that submitted the bio with the first sector"),
         Column("tgid", "int", "", "process of that thread"),
@@ -316,6 +335,47 @@ TABLE = TableSpec(
         Column("merges", "int", "bios", "bios merged into the request, beyond the first"),
         Column("requeues", "int", "", "times the driver returned the request to the queue"),
         Column("queue_source", "category", "", "source of queue_ns: bio or request"),
+        Column(
+            "origin",
+            "int",
+            "",
+            "bio of the top volume that the request serves, see bio_id of the table volume; its class, ino,"
+            " sb_dev, submitter, charged, pid, tgid, comm, in_workload and cgroup are then that bio's; null:"
+            " none",
+            zero_is_null=True,
+            if_missing=0,
+        ),
+        Column(
+            "origin_ns",
+            "int",
+            "ns",
+            "when that bio was submitted; null: none",
+            zero_is_null=True,
+            if_missing=0,
+        ),
+        Column(
+            "origin_dev",
+            "int",
+            "major<<20|minor",
+            "top volume of that bio; null: none",
+            zero_is_null=True,
+            if_missing=0,
+        ),
+        Column(
+            "origin_sector",
+            "int",
+            "512 B sectors",
+            "sector of the top volume that the request's first sector serves; 0 where origin is null",
+            if_missing=0,
+        ),
+        Column(
+            "cgroup",
+            "int",
+            "inode",
+            "cgroup (v2) of the submitter, by the inode of its directory; null: not known",
+            zero_is_null=True,
+            if_missing=0,
+        ),
         # Only block traces have the following; the recorder has not.
         Column(
             "get_request_ns",
@@ -344,6 +404,6 @@ TABLE = TableSpec(
     ),
     notes="get_request_ns, q2m_ns and m2d_ns come from imported block traces only.",
     correct=correct_classes,
-    read=_read,
-    take=_take,
+    read=read_rows,
+    take=take_rows,
 )

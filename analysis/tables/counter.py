@@ -19,10 +19,14 @@ class Counter:
     t_ns: I64
     name: Categorical
     value: I64
+    dev: I64  # 0: the machine's; older recordings: the counters disk.* are of the first disk
 
-    def series(self, name: str) -> tuple[I64, I64]:
-        """Times and values of one counter in the order of time, empty if it was not sampled."""
-        rows = np.flatnonzero(self.name.is_(name))
+    def series(self, name: str, dev: int = 0) -> tuple[I64, I64]:
+        """Times and values of one counter in the order of time, empty if it was not sampled.
+
+        dev: of this device's; 0: the machine's.
+        """
+        rows = np.flatnonzero(self.name.is_(name) & (self.dev == dev))
         order = rows[np.argsort(self.t_ns[rows], kind="stable")]
         return self.t_ns[order], self.value[order]
 
@@ -43,6 +47,14 @@ TABLE = TableSpec(
             "counter, unit at the end of its name; a running total, except levels (mem.*, disk.in_flight)",
         ),
         Column("value", "int", "see name", "value of the counter"),
+        Column(
+            "dev",
+            "int",
+            "major<<20|minor",
+            "device of a disk.* counter; null: the machine's, or the first disk's in older recordings",
+            zero_is_null=True,
+            if_missing=0,
+        ),
     ),
     notes=(
         "No report reads the psi.* counters (pressure stall information: time in which some or all tasks"

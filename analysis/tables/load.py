@@ -33,6 +33,7 @@ from analysis.tables import (
     plug,
     result,
     stack,
+    volume,
 )
 from analysis.tables.jsonl import write_lines
 from analysis.tables.left_out import LeftOut
@@ -79,6 +80,11 @@ class Tables:
     def phases(self) -> phase.Phases | None:
         """Phases of the workload."""
         return self.get(phase.TABLE)
+
+    @property
+    def volume(self) -> block.Block | None:
+        """Bios to the volumes above the disks; never sum those of different volumes."""
+        return self.get(volume.TABLE)
 
     @property
     def block(self) -> block.Block | None:

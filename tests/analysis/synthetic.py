@@ -53,11 +53,42 @@ NEW_BLOCK = (  # with submitter and file system
     ("submitter", "B", "u8", 1, "block_submitter"),
     ("charged", "B", "u8", 1, "block_charged"),
 )
+STACK_BLOCK = (  # with what requests below volumes have
+    *NEW_BLOCK,
+    ("origin", "Q", "u64", 1, None),
+    ("origin_ns", "Q", "u64", 1, None),
+    ("origin_sector", "Q", "u64", 1, None),
+    ("cgroup", "Q", "u64", 1, None),
+    ("origin_dev", "I", "u32", 1, None),
+)
 TRACED_BLOCK = (  # as build/import-blktrace writes it
     *BLOCK,
     ("get_request_ns", "Q", "u64", 1, None),
     ("q2m_ns", "Q", "u64", 1, None),
     ("m2d_ns", "Q", "u64", 1, None),
+)
+VOLUME: Sequence[Field] = (
+    ("queue_ns", "Q", "u64", 1, None),
+    ("complete_ns", "Q", "u64", 1, None),
+    ("end_by_ns", "Q", "u64", 1, None),
+    ("sector", "Q", "u64", 1, None),
+    ("ino", "Q", "u64", 1, None),
+    ("bio_id", "Q", "u64", 1, None),
+    ("origin", "Q", "u64", 1, None),
+    ("cgroup", "Q", "u64", 1, None),
+    ("bytes", "I", "u32", 1, None),
+    ("dev", "I", "u32", 1, None),
+    ("sb_dev", "I", "u32", 1, None),
+    ("flags", "I", "u32", 1, "block_flag"),
+    ("pid", "I", "u32", 1, None),
+    ("tgid", "I", "u32", 1, None),
+    ("error", "i", "i32", 1, None),
+    ("op", "B", "u8", 1, "block_op"),
+    ("class", "B", "u8", 1, "block_class"),
+    ("in_workload", "B", "u8", 1, None),
+    ("submitter", "B", "u8", 1, "block_submitter"),
+    ("charged", "B", "u8", 1, "block_charged"),
+    ("comm", "16s", "char", 16, None),
 )
 PLUG: Sequence[Field] = (
     ("plug_ns", "Q", "u64", 1, None),
@@ -135,8 +166,10 @@ COUNTER: Sequence[Field] = (
     ("value", "q", "i64", 1, None),
     ("name", "H", "u16", 1, "counter_name"),
 )
+DISK_COUNTER = (*COUNTER, ("dev", "I", "u32", 1, None))  # with counters of several devices
 TABLES: Mapping[str, Sequence[Field]] = {
     "block": BLOCK,
+    "volume": VOLUME,
     "plug": PLUG,
     "lock_wait": LOCK_WAIT,
     "lock_sample": LOCK_SAMPLE,
@@ -180,7 +213,7 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
             ["read", "write", "discard", "flush", "write_zeroes", "secure_erase", "zone", "driver", "other"]
         )
     ),
-    "block_class": dict(enumerate(["unknown", "data", "metadata", "journal"])),
+    "block_class": dict(enumerate(["unknown", "data", "metadata", "journal", "volume", "parity"])),
     "block_flag": {1: "sync", 2: "meta", 4: "fua", 8: "preflush", 16: "ahead", 32: "prio"},
     "block_source": {0: "bio", 1: "request"},
     "block_submitter": dict(
@@ -212,6 +245,18 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "comm": b"worker",
         "pid": 100,
         "tgid": 100,
+        "charged": "unknown",
+    },
+    "volume": {
+        "dev": 253 << 20,
+        "bytes": 4096,
+        "op": "write",
+        "class": "data",
+        "in_workload": 1,
+        "comm": b"worker",
+        "pid": 100,
+        "tgid": 100,
+        "submitter": "workload",
         "charged": "unknown",
     },
     "plug": {"comm": b""},
@@ -275,11 +320,15 @@ def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]], fields: Sequence[Fi
         fields = TRACED_BLOCK
     if table == "block" and any("submitter" in row for row in rows):
         fields = NEW_BLOCK
+    if table == "block" and any("origin" in row or "cgroup" in row for row in rows):
+        fields = STACK_BLOCK
+    if table == "counter" and any("dev" in row for row in rows):
+        fields = DISK_COUNTER
     if table == "lock_wait" and any("waiter" in row for row in rows):
         fields = NEW_LOCK_WAIT
     if table == "call" and any("length_ns" in row for row in rows):
         fields = NEW_CALL
-    packer, described = layout(fields, 128 if table == "block" else None)
+    packer, described = layout(fields, (160 if fields is STACK_BLOCK else 128) if table == "block" else None)
     enums = {e: {str(n): w for n, w in ENUMS[e].items()} for *_, e in fields if e}
     header = {
         "table": table,
@@ -319,6 +368,13 @@ def request(issue_ns: int, sector: int, nbytes: int = 4096, **more: Any) -> dict
         "sector": sector,
         "bytes": nbytes,
     }
+    row.update(more)
+    return row
+
+
+def bio(queue_ns: int, sector: int, nbytes: int = 4096, **more: Any) -> dict[str, Any]:
+    """One volume row: ended 150 us after it was submitted, unless told."""
+    row = {"queue_ns": queue_ns, "complete_ns": queue_ns + 150_000, "sector": sector, "bytes": nbytes}
     row.update(more)
     return row
 
@@ -431,7 +487,8 @@ class Spec:
     """What a synthetic run holds; every part can be left out or spoilt by the test."""
 
     block: list[dict[str, Any]] = field(default_factory=list)
-    plug: list[dict[str, Any]] | None = None  # None: there is no such file
+    volume: list[dict[str, Any]] | None = None  # None: there is no such file
+    plug: list[dict[str, Any]] | None = None
     lock_wait: list[dict[str, Any]] = field(default_factory=list)
     lock_sample: list[dict[str, Any]] | None = None  # None: there is no such file
     hold: list[dict[str, Any]] | None = None  # None: there is no such file

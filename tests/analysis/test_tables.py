@@ -235,8 +235,18 @@ def test_requests_to_journal_extents_are_class_journal(tmp_path: Path) -> None:
     assert found == ["metadata", "journal", "journal", "data", "journal", "data", "data"]
 
 
-@pytest.mark.parametrize(("name", "written"), [("nilfs2", "unknown"), ("ext4", "metadata")])
-def test_metadata_writes_of_nilfs2_are_class_unknown(tmp_path: Path, name: str, written: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "written", "read"),
+    [
+        ("nilfs2", "unknown", "metadata"),
+        ("ntfs-3g", "unknown", "unknown"),
+        ("fuseblk", "unknown", "unknown"),
+        ("ext4", "metadata", "metadata"),
+    ],
+)
+def test_metadata_that_says_nothing_is_class_unknown(
+    tmp_path: Path, name: str, written: str, read: str
+) -> None:
     rows = [("write", "metadata"), ("read", "metadata"), ("write", "data"), ("read", "data")]
     spec = Spec(
         block=[
@@ -250,7 +260,7 @@ def test_metadata_writes_of_nilfs2_are_class_unknown(tmp_path: Path, name: str, 
     (path / "run.json").write_text(json.dumps(facts))
     load_tables(open_run(path))
     found = pq.read_table(path / "tables" / "block.parquet").column("class").to_pylist()
-    assert found == [written, "metadata", "data", "data"]
+    assert found == [written, read, "data", "data"]
 
 
 def test_request_without_completion_counts_without_latency(tmp_path: Path) -> None:

@@ -84,6 +84,16 @@ def test_every_filesystem_loads(name: str) -> None:
     assert filesystem.packages
 
 
+def test_requirement_is_one_that_a_file_system_lacks() -> None:
+    """In the same words, or none would be refused."""
+    lacking = {text for name in filesystems.names() for text in filesystems.load(name).lacks}
+    for name in catalog.names():
+        for variant in (None, *catalog.load(name).variants):
+            workload = catalog.load(name, variant)
+            of_scales = {text for scale in workload.scales.values() for text in scale.requires}
+            assert {*workload.requires, *of_scales} <= lacking, name
+
+
 def test_variants_replace_key_by_key(tmp_path: Path) -> None:
     path = tmp_path / "w.toml"
     path.write_text(GOOD_WORKLOAD)

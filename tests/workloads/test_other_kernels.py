@@ -18,16 +18,19 @@ from tests.workloads.conftest import filesystem_of, is_attached, open_disk, run
 from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.parse import parse
+from workloads.disks import Devices
 from workloads.filesystems import layout
 from workloads.machines.kernels import Kernel
+from workloads.plan import planner
 from workloads.plan.plan import Plan
 from workloads.plan.planner import make_plan
 from workloads.system.errors import MachineError, OptionError
+from workloads.system.owner import Owner
 
 MIB = 1 << 20
 # A kernel without known modules: an image alone.
 ANY_KERNEL = Kernel("any", Path("/nowhere/bzImage"), None, None)
-OTHERS = ["reiserfs", "jfs", "f2fs", "nilfs2"]
+OTHERS = ["reiserfs", "jfs", "f2fs", "nilfs2", "vfat", "exfat", "ntfs3", "ntfs-3g"]
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +40,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def plan_elsewhere(trial: bool = False, kernel: Kernel = ANY_KERNEL, **words: str) -> Plan:
     """Return the plan of a run in a virtual machine with this kernel."""
-    given = {"CMD": "true", "VM": "1", **words}
+    given = {**({} if "WL" in words else {"CMD": "true"}), "VM": "1", **words}
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
     return make_plan(parse(env, "trace", choices()), trial, kernel)
 
@@ -50,7 +53,8 @@ def test_mkfs_and_fsck_work(fs: str, janitor: Janitor) -> None:
     decided = plan_elsewhere(FS=fs, SIZE=str(filesystem.min_bytes))
     with open_disk(decided, janitor) as disk:
         filesystems.format(filesystem_of(decided), disk, janitor)
-        assert run("blkid", "-p", "-o", "value", "-s", "TYPE", disk.path).strip() == fs
+        kind = run("blkid", "-p", "-o", "value", "-s", "TYPE", disk.path).strip()
+        assert kind == ("ntfs" if fs.startswith("ntfs") else fs)
         before = Path(disk.path).read_bytes()
         clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean is (None if fs == "nilfs2" else True), said
@@ -72,6 +76,9 @@ def test_mkfs_and_fsck_work(fs: str, janitor: Janitor) -> None:
         ("reiserfs", (18 + 8193) * 4096, 4096),  # the block after the journal: the root of the tree
         ("jfs", 32 << 10, 64 << 10),  # both superblocks and the inode maps
         ("f2fs", 0x1000 * 4096, 8 << 20),  # the main area: the root directory's inode is in it
+        ("vfat", 32 * 512, 4096),  # the first of both tables
+        ("exfat", 512, 4096),  # boot sectors, which have a checksum
+        ("ntfs3", 4 * 4096, 4096),  # $MFT and its first entries
     ],
 )
 def test_fsck_finds_damage_and_leaves_it(fs: str, offset: int, length: int, janitor: Janitor) -> None:
@@ -109,6 +116,36 @@ def test_external_journal_works(fs: str, janitor: Janitor) -> None:
         else:
             number = os.stat(disk.journal.path).st_rdev
             assert re.search(rf"^Log device number:\s+0x{number:x}$", run("jfs_tune", "-l", disk.path), re.M)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"FS": "vfat", "WL": "compilebench"}, "WL=compilebench needs names that differ in case only"),
+        ({"FS": "exfat", "WL": "compilebench"}, "which exfat cannot have: give another WL, or another FS"),
+        ({"FS": "vfat", "WL": "fio-seqwrite", "SCALE": "paper"}, "files of 4 GiB and more, which vfat"),
+        ({"FS": "vfat", "WL": "pgmeter:web"}, "WL=pgmeter:web needs files of 4 GiB and more"),
+        ({"FS": "vfat", "WL": "createdelete", "SCALE": "quick"}, "more than 20,000 files in a directory"),
+    ],
+)
+def test_workload_is_refused_where_the_file_system_lacks_something(given: dict[str, str], says: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        plan_elsewhere(False, ANY_KERNEL, **given)
+    assert says in raised.value.message
+    assert ("a smaller SCALE" in raised.value.message) == ("case" not in raised.value.message)
+
+
+def test_command_is_warned_of_what_fat_lacks() -> None:
+    decided = plan_elsewhere(FS="vfat")
+    assert any("no hard and symbolic links" in text for text in decided.warnings)
+    assert any("no path" in text for text in decided.warnings)
+
+
+@pytest.mark.parametrize("fs", ["vfat", "exfat", "ntfs3", "ntfs-3g"])
+def test_files_belong_to_the_user_of_the_run(fs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "owner", lambda: Owner(1234, 5678, "alice", "/home/alice"))
+    mount = filesystem_of(plan_elsewhere(FS=fs)).mount_command(Devices("/dev/vda"), "/mnt")
+    assert mount == ["mount", "-t", fs, "-o", "uid=1234,gid=5678,nosuid,nodev", "/dev/vda", "/mnt"]
 
 
 @pytest.mark.parametrize("options", [(), ("-s", "2000"), ("-s", "1000", "-b", "1024")])
@@ -183,7 +220,7 @@ def test_plan_refuses_a_kernel_without_the_file_system(modules: Path) -> None:
     assert filesystem_of(decided).filesystem is filesystems.load("jfs")
     with pytest.raises(MachineError, match=r"Linux 6\.1\.0-test has no nilfs2: choose another FS"):
         plan_elsewhere(kernel=kernel, FS="nilfs2")
-    with pytest.raises(MachineError, match="the driver ext2 of its own"):
+    with pytest.raises(MachineError, match="served by the driver ext2 alone"):
         plan_elsewhere(kernel=kernel, FS="ext2-driver")
 
 

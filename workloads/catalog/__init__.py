@@ -19,7 +19,7 @@ SCALES = ("quick", "default", "paper")
 # threads, and the source tree's build/ and workloads/.
 PLACEHOLDERS = ("dir", "raw", "seed", "threads", "build", "workloads")
 _KEYS = {
-    *("name", "summary", "source", "generator", "program", "packages", "needs"),
+    *("name", "summary", "source", "generator", "program", "packages", "needs", "requires"),
     *("args", "phases", "threads", "seeded", "scale", "variant", "metric"),
 }
 
@@ -31,6 +31,7 @@ class Scale:
     args: tuple[str, ...]
     size_bytes: int  # of the disk it needs, with room for metadata
     seconds: float  # estimated duration
+    requires: tuple[str, ...]  # of the file system, at this scale
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Workload:
     program: str | None  # a program of the system
     packages: tuple[str, ...]
     needs: tuple[str, ...]  # programs of the system that the generator starts
+    requires: tuple[str, ...]  # of the file system: words of "lacks" in its TOML file
     args: tuple[str, ...]
     phases: tuple[str, ...]
     threads: int | None  # default of THREADS; None: the workload has no number of threads
@@ -86,6 +88,7 @@ def read(path: Path, variant: str | None = None) -> Workload:
             program=merged.get("program"),
             packages=_strings(merged, "packages"),
             needs=_strings(merged, "needs"),
+            requires=_strings(merged, "requires"),
             args=_strings(merged, "args"),
             phases=_strings(merged, "phases"),
             threads=merged.get("threads"),
@@ -121,6 +124,7 @@ def _scale(table: Mapping[str, Any]) -> Scale:
         args=_strings(table, "args"),
         size_bytes=parse_size(size) if isinstance(size, str) else int(size),
         seconds=float(table["seconds"]),
+        requires=_strings(table, "requires"),
     )
 
 

@@ -64,7 +64,7 @@ def check_modules(filesystem: Filesystem, modules: Path, kernel: str) -> None:
 def _label(filesystem: Filesystem) -> str:
     if filesystem.module is None:
         return filesystem.name
-    return f"{filesystem.name} (the driver {filesystem.module} of its own)"
+    return f"{filesystem.name} (served by the driver {filesystem.module} alone)"
 
 
 def _type_and_driver(name: str) -> tuple[str, str | None]:

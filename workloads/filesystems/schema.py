@@ -25,7 +25,7 @@ _KEYS = (
         "fsck",
         "mount",
     ),
-    *("min_bytes", "journal", "several", "pool", "options"),
+    *("min_bytes", "journal", "several", "pool", "options", "lacks", "unseen"),
 )
 
 
@@ -77,11 +77,13 @@ class Filesystem:
     mkfs_files: tuple[str, ...]  # options of mkfs that name another file or device: refused in MKFS=
     version: tuple[str, ...]  # prints the version of mkfs
     fsck: tuple[str, ...]  # changes nothing; the device comes last; empty: none exists
-    mount: tuple[str, ...]  # options of every mount
+    mount: tuple[str, ...]  # options of every mount; {uid} and {gid} are the user's
     min_bytes: int
     journal: Journal | None  # None: the journal cannot be on another disk
     several: tuple[str, ...]  # mount options for each of several disks, {disk}; empty: it uses one disk
     pool: Pool | None
+    lacks: tuple[str, ...]  # what a workload may need of others: see requires in the catalog
+    unseen: str  # what cannot be seen of its requests, for a warning; "" usually
     option_sets: Mapping[str, OptionSet]
 
     @property
@@ -125,6 +127,8 @@ def read(path: Path) -> Filesystem:
             journal=_journal(table["journal"]) if "journal" in table else None,
             several=_strings(table, "several"),
             pool=_pool(table["pool"]) if "pool" in table else None,
+            lacks=_strings(table, "lacks"),
+            unseen=str(table.get("unseen", "")),
             option_sets={name: _options(name, options) for name, options in table.get("options", {}).items()},
         )
         for options in filesystem.option_sets.values():

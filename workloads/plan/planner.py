@@ -19,6 +19,7 @@ from workloads.plan import trial as trials
 from workloads.plan.plan import Plan
 from workloads.system import command
 from workloads.system.errors import MachineError, OptionError, nearest
+from workloads.system.owner import owner
 from workloads.system.units import show_size
 
 TREE = Path(__file__).resolve().parents[2]
@@ -69,6 +70,7 @@ def make_plan(options: Options, trial: bool = True, kernel: Kernel | None = None
     if options.fs is not None:
         toml = filesystems.load(options.fs)
         option_set = toml.option_sets[options.fs_options] if options.fs_options else None
+        _check_requirements(options, toml, workload, notes)
         filesystem = _plan_filesystem(options, toml, option_set, kernel, notes)
         left_out = _left_out(options, option_set) if option_set else {}
         planned = _plan_disks(options, toml, workload, notes)
@@ -138,6 +140,28 @@ def _workload_argv(
     return (program, *arguments, *options.args)
 
 
+def _check_requirements(
+    options: Options, filesystem: Filesystem, workload: Workload | None, notes: _Notes
+) -> None:
+    """Raise OptionError if the workload needs what the file system lacks; a command's needs are unknown."""
+    if filesystem.unseen:
+        notes.warnings.append(f"{filesystem.name}: {filesystem.unseen}")
+    if workload is None:
+        if filesystem.lacks:
+            notes.warnings.append(
+                f"{filesystem.name} has no {', no '.join(filesystem.lacks)}: a command that needs one fails"
+            )
+        return
+    scale = workload.scales[options.scale]
+    for requirement in (*workload.requires, *scale.requires):
+        if requirement in filesystem.lacks:
+            smaller = ", a smaller SCALE" if requirement in scale.requires else ""
+            raise OptionError(
+                f"WL={options.given.get('WL', workload.name)} needs {requirement}, which {filesystem.name} "
+                f"cannot have: give another WL{smaller}, or another FS"
+            )
+
+
 def _plan_filesystem(
     options: Options,
     filesystem: Filesystem,
@@ -167,10 +191,16 @@ def _plan_filesystem(
             *options.mkfs,
         ),
         mkfs_env=option_set.mkfs_env if option_set else {},
-        mount_needed=(*filesystem.mount, *(journal.mount if journal else ())),
+        mount_needed=(*_for_owner(filesystem.mount), *(journal.mount if journal else ())),
         mount_options=(*(option_set.mount if option_set else ()), *options.mount),
         fsck_argv=fsck if filesystem.fsck else (),
     )
+
+
+def _for_owner(mount: tuple[str, ...]) -> tuple[str, ...]:
+    """Return mount options with the ids of the user as whom the workload runs."""
+    user = owner()
+    return tuple(text.replace("{uid}", str(user.uid)).replace("{gid}", str(user.gid)) for text in mount)
 
 
 def _left_out(options: Options, option_set: OptionSet) -> dict[str, str]:

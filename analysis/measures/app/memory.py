@@ -25,9 +25,12 @@ def level(counter: Counter, name: str, timeline: Timeline) -> F64:
         return np.where(counts > 0, sums / counts, np.nan)
 
 
-def increase(counter: Counter, name: str) -> int | None:
-    """Last minus first value of a cumulative counter; None with fewer than two samples."""
-    _, value = counter.series(name)
+def increase(counter: Counter, name: str, dev: int = 0) -> int | None:
+    """Last minus first value of a cumulative counter, of this device (0: the machine's).
+
+    None with fewer than two samples.
+    """
+    _, value = counter.series(name, dev)
     return int(value[-1] - value[0]) if value.size >= 2 else None
 
 

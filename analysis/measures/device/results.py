@@ -58,11 +58,12 @@ def measure_counters(run: Run, block: Block | None, counter: Counter | None, win
     """The counters' increase, and the bytes of the requests that ended meanwhile."""
     increase: dict[str, int | None] = {}
     start_ns, end_ns = window.start_ns, window.end_ns
-    if counter is not None:
-        increase = {name: memory.increase(counter, f"disk.{name}") for name in DISK_COUNTERS}
-        if len(samples_ns := counter.series("disk.write_bytes")[0]):
-            start_ns, end_ns = int(samples_ns[0]), int(samples_ns[-1])
     number = counted(run, with_requests(run, block)) if block is not None else None
+    if counter is not None:
+        dev = number if number is not None and counter.dev.any() else 0
+        increase = {name: memory.increase(counter, f"disk.{name}", dev) for name in DISK_COUNTERS}
+        if len(samples_ns := counter.series("disk.write_bytes", dev)[0]):
+            start_ns, end_ns = int(samples_ns[0]), int(samples_ns[-1])
     if block is None or number is None:
         return DiskCounters(increase, None)
     return DiskCounters(increase, disk_bytes(block, number, start_ns, end_ns))
