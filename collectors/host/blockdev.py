@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The disk, block device and mount below a directory, and the whole disk of a device name."""
+"""The block devices and the mount below a directory, and the whole disk of a device name."""
 
 import ctypes
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from collectors.host import overlay
-from workloads.system import loopdev, mounts
+from collectors.host import fs_devices, overlay
+from collectors.host.fs_devices import FsDevices
+from workloads.system import device_graph, loopdev, mounts
 from workloads.system.errors import MachineError, RunError
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# File systems whose device number is no device's: their devices are in the mount's source.
+_OWN_NUMBERS = ("btrfs", "bcachefs")
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Backing:
     mount_point: str
     upper: str = ""  # of an overlay: its upper directory, which lies on this disk
     below_dev: str = ""  # of an overlay: "major:minor" of the file system with the upper directory
+    found: FsDevices = field(default_factory=FsDevices)  # of the file system; of an overlay, of that below
 
 
 def whole_disk(name: str) -> str:
@@ -59,24 +63,34 @@ def under(directory: Path) -> Backing:
     """Return the mount and disk below a directory; of an overlay, the disk of its upper directory."""
     mount = _mount_of(directory)
     below = overlay.below(mount, mounts.here())
-    device = device_of(below or mount)
-    disk = whole_disk(device) if device is not None else None
+    own = below or mount
+    graph = device_graph.read()
+    found = fs_devices.find(own, graph, device_of(own), directory if below is None else Path(own.target))
+    device = found.devices[0].name if found.devices else None
+    disk = graph.nodes[device].disk if device is not None else None
     line = f"{mount.source} {mount.target} {mount.kind} {mount.options},{mount.super_options}"
-    backing = Backing(disk, device, mount.dev, mount.kind, mount.source, line, mount.target)
+    backing = Backing(disk, device, mount.dev, mount.kind, mount.source, line, mount.target, found=found)
     if below is None or disk is None:
         return backing
     return replace(backing, upper=overlay.upper_directory(mount), below_dev=below.dev)
 
 
 def device_of(mount: mounts.Mount) -> str | None:
-    """Return the block device of a mount, as in /sys/class/block; None if it has none."""
-    if mount.source.startswith("/dev/"):
-        name = os.path.basename(os.path.realpath(mount.source))
-        if (Path("/sys/class/block") / name).exists():
-            return name
-    if (Path("/sys/dev/block") / mount.dev).exists():  # "/dev/root" and the like
-        return (Path("/sys/dev/block") / mount.dev).resolve().name
-    return None
+    """Return the block device of a mount, as in /sys/class/block; None if it has none.
+
+    The source is any text of the mounter's: it counts only for file systems that have a number of their own.
+    """
+    number = mount.dev
+    if mount.kind in _OWN_NUMBERS:
+        path = mount.source.partition(":")[0]
+        try:
+            status = os.stat(path)
+            number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+        except (OSError, ValueError):  # the node is another namespace's
+            name = os.path.basename(path)
+            return name if (Path("/sys/class/block") / name).exists() else None
+    sysfs = Path("/sys/dev/block") / number
+    return sysfs.resolve().name if sysfs.exists() else None
 
 
 def served_by(backing: Backing) -> dict[str, object]:
@@ -111,13 +125,8 @@ def part(name: str) -> dict[str, object]:
 
 
 def parts(backing: Backing) -> list[dict[str, object]]:
-    """Return the partitions or disks of a file system; btrfs may have several."""
-    names = [backing.device] if backing.device is not None else []
-    if backing.kind == "btrfs" and backing.device is not None:
-        for devices in Path("/sys/fs/btrfs").glob("*/devices"):
-            if (devices / backing.device).exists():
-                names = sorted(os.listdir(devices))
-    return [part(name) for name in names]
+    """Return the partitions or whole devices of a file system."""
+    return [part(device.name) for device in backing.found.devices]
 
 
 def mount_point(directory: Path) -> Path:
@@ -127,11 +136,9 @@ def mount_point(directory: Path) -> Path:
 
 def _bdi_of_btrfs(backing: Backing) -> str | None:
     """Return the name of btrfs's own backing device info, by its devices in /sys/fs/btrfs."""
-    for devices in Path("/sys/fs/btrfs").glob("*/devices"):
-        bdi = devices.parent / "bdi"
-        if backing.device is not None and (devices / backing.device).exists() and bdi.exists():
-            return bdi.resolve().name
-    return None
+    place = fs_devices.btrfs_directory(None, backing.device)
+    bdi = place / "bdi" if place is not None else None
+    return bdi.resolve().name if bdi is not None and bdi.exists() else None
 
 
 def _mount_of(directory: Path) -> mounts.Mount:

@@ -6,18 +6,15 @@ Included are those on the disk's partitions, on volumes and arrays made of it, a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from collectors.host import blockdev, overlay
-from workloads.system import mounts
-from workloads.system.errors import UserError
+from collectors.host import blockdev, fs_devices, overlay
+from workloads.system import device_graph, mounts
 from workloads.system.mounts import Mount
 
-_SYS = Path("/sys/class/block")
 MOST = 256  # MAX_TARGETS of recorder/options.h
-_DEEPEST = 8  # volumes on arrays on partitions
 
 
 @dataclass(frozen=True)
@@ -64,26 +61,15 @@ def device_of(mount: Mount, own_mounts: list[Mount]) -> str | None:
 
 
 def devices_below(device: str) -> set[str]:
-    """Return a device and the disks and partitions it is made of; with btrfs, those of all its devices."""
-    return _below([device, *_of_same_btrfs(device)], _DEEPEST)
+    """Return a device and the volumes, disks and partitions that it is made of; of btrfs, of all members."""
+    graph = device_graph.read()
+    devices = [device, *_of_same_filesystem(device)]
+    return {name for one in devices for name in (one, *graph.below(one)) if name in graph.nodes}
 
 
-def _below(devices: Iterable[str], deepest: int) -> set[str]:
-    below: set[str] = set()
-    for device in devices:
-        try:
-            disk = blockdev.whole_disk(device)
-        except UserError:  # the device is gone by now
-            continue
-        below |= {device, disk}
-        parts = _SYS / disk / "slaves"
-        if deepest > 0 and parts.is_dir():
-            below |= _below([part.name for part in parts.iterdir()], deepest - 1)
-    return below
-
-
-def _of_same_btrfs(device: str) -> list[str]:
-    for devices in Path("/sys/fs/btrfs").glob("*/devices"):
-        if (devices / device).exists():
-            return [entry.name for entry in devices.iterdir()]
-    return []
+def _of_same_filesystem(device: str) -> list[str]:
+    place = fs_devices.btrfs_directory(None, device)
+    try:
+        return os.listdir(place / "devices") if place is not None else []
+    except OSError:  # unmounted meanwhile
+        return []

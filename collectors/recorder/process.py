@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors.host import signals
+from collectors.host.layers import Layers
 from collectors.privilege.sudo import TREE
 from workloads.cli.options import ROOM_BYTES
 from workloads.system.errors import MachineError, RunError
@@ -37,6 +38,7 @@ class Recorder:
         *,
         room_bytes: int = ROOM_BYTES,
         addresses: bool = False,
+        layers: Layers | None = None,
     ) -> None:
         """Start the recorder and wait until every collector is attached, or off with a reason.
 
@@ -46,7 +48,7 @@ class Recorder:
         cuts of the time bins, and the user who may use it besides root. memory_cgroup: the directory that the
         workload's memory is charged to, if writeback is assigned by it. room_bytes: the largest
         size of its files (recorder/room.h has the floor of free space, too). addresses: whether kernel
-        addresses may be written. Raises MachineError or RunError.
+        addresses may be written. layers: the volumes above the disks. Raises MachineError or RunError.
         """
         if not BINARY.exists():
             raise MachineError(f"{BINARY} is not built: run make build")
@@ -56,6 +58,7 @@ class Recorder:
             argv.append("--addresses")
         for disk in disks:
             argv += ["--disk", disk]
+        argv += _layer_options(layers) if layers is not None else []
         if cgroup is not None:
             argv += ["--cgroup", str(cgroup)]
         if memory_cgroup is not None:
@@ -186,6 +189,15 @@ class Recorder:
         code = self._process.wait()
         why = text[-1].removeprefix("recorder: ") if text else f"ended ({_reason(code)})"
         return f"{why}; see make doctor"
+
+
+def _layer_options(layers: Layers) -> list[str]:
+    """Return the recorder's options for volumes, hidden disks, and devices that are only counted."""
+    options = [("--hidden", f"{layers.numbers[name]}={name}") for name in layers.hidden]
+    options += [("--volume", name) for name in layers.volumes]
+    options += [("--component", dev) for dev in layers.components]
+    options += [("--counted", name) for name in layers.counted]
+    return [word for option in options for word in option]
 
 
 def _reason(code: int) -> str:

@@ -114,6 +114,7 @@ class RunningRecorder(Running):
             scope.memory_cgroup,
             room_bytes=scope.room_bytes,
             addresses=scope.addresses,
+            layers=scope.layers,
         )
         scope.janitor.add_process(self._recorder.pid)
         self.states: Mapping[str, Mapping[str, str]] = self._recorder.states

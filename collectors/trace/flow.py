@@ -63,10 +63,10 @@ def _trace(context: RunContext, plan: Plan, janitor: Janitor, stack: ExitStack) 
     stack.callback(recording.kill)
     subject = open_subject(context, recording, plan, janitor, stack)
     results, cgroup = workload.prepare(context, options, janitor, stack)
-    os.sync()  # dirty pages of other programs are written before the recording begins
+    subject.settle()
     scope = _scope(context.run, options, subject, cgroup, janitor)
     if "mkfs" in options.with_steps:
-        recording.start(options.collect, scope)
+        recording.start(options.collect, scope, subject.stack)
     subject.make(stack)
     stack.callback(cgroup.kill)
     argv = plan.command_in(subject.directory, results.directory)
@@ -74,7 +74,7 @@ def _trace(context: RunContext, plan: Plan, janitor: Janitor, stack: ExitStack) 
     if "mkfs" in options.with_steps:
         recording.retarget(subject.numbers[0])
     else:
-        recording.start(options.collect, replace(scope, target=list(subject.numbers)))
+        recording.start(options.collect, replace(scope, target=list(subject.numbers)), subject.stack)
     server = remount.Server(
         context,
         janitor.session_dir / "remount",
@@ -123,7 +123,7 @@ def _scope(
     """Return what the collectors record of a file system that is not mounted yet."""
     return Scope(
         run.raw,
-        subject.disks,
+        subject.stack.layers.disks,
         janitor,
         options.room_bytes,
         programs=options.with_programs,
@@ -132,6 +132,7 @@ def _scope(
         memory_cgroup=subject.memory_cgroup(cgroup),
         owner_uid=owner().uid,
         addresses=options.addresses,
+        layers=subject.stack.layers,
     )
 
 

@@ -2,48 +2,52 @@
 """The layout of file systems that stay mounted (DIR=, watch), read from their devices.
 
 Nothing is written. What is read (groups, tables, the log) is set by mkfs and does not change, except the
-chunks of btrfs, which are read past the page cache after a sync.
+chunks of btrfs, which are read past the page cache after a sync. Offsets are sectors of the whole device that
+the file system is on: a disk, or a volume.
 """
 
-import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from collectors.host import blockdev
+from collectors.host import blockdev, fs_devices
+from collectors.host.fs_devices import FsDevices
 from workloads.filesystems import layout
-from workloads.system import mounts
-from workloads.system.errors import UserError
+from workloads.system import device_graph, mounts
+from workloads.system.device_graph import Graph
 
-_SYS = Path("/sys/class/block")
-_BTRFS = Path("/sys/fs/btrfs")
+_SECTOR_BYTES = 512
 
 
 def of_directory(backing: blockdev.Backing) -> tuple[dict[str, Any], list[str]]:
     """Return the layout of the file system below a directory, and warnings."""
-    device = _device(backing.source, backing.dev)
-    if backing.disk is None or device is None:
+    if not backing.found.devices:
         return {"journal": [], "why_not": f"{backing.source} is no disk"}, []
-    disk_layout, warnings = layout.read_layout(backing.kind, _all_devices(backing.kind, device))
-    return {"journal": journal_of(disk_layout), **disk_layout}, warnings
+    graph = device_graph.read()
+    disk_layout, warnings = _read(backing.kind, backing.found, graph)
+    own_journal = external_journal(backing.found, graph)
+    return {"journal": journal_of(disk_layout), **own_journal, **disk_layout}, warnings
 
 
-def of_disk(disk: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the layout of all mounted file systems of a disk in one, and warnings."""
-    kinds: dict[str, str] = {}
+def of_disks(disks: Collection[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the layout of all file systems mounted from these whole devices, in one, and warnings."""
+    graph = device_graph.read()
+    mounted: dict[FsDevices, str] = {}
     for mount in mounts.here():
-        device = _device(mount.source, mount.dev)
-        try:
-            if device is not None and blockdev.whole_disk(os.path.basename(device)) == disk:
-                kinds[device] = mount.kind
-        except UserError:  # the device is gone by now
+        device = blockdev.device_of(mount)
+        if device not in graph.nodes or mount.kind == "overlay":
             continue
-    if not kinds:
-        return {"journal": [], "why_not": f"nothing of {disk} is mounted here"}, []
+        found = fs_devices.find(mount, graph, device)
+        if any(graph.nodes[one.name].disk in disks for one in found.devices):
+            mounted[found] = mount.kind
+    if not mounted:
+        return {"journal": [], "why_not": f"nothing of {' '.join(sorted(disks))} is mounted here"}, []
     whole: dict[str, Any] = {}
     warnings: list[str] = []
-    for device, kind in kinds.items():
-        part, more = layout.read_layout(kind, _all_devices(kind, device))
+    for found, kind in mounted.items():
+        part, more = _read(kind, found, graph)
         warnings += more
+        whole |= external_journal(found, graph)
         if "why_not" in part:
             whole.setdefault("why_not", part["why_not"])
         for key in ("areas", "spans", "chunks"):
@@ -57,21 +61,31 @@ def journal_of(disk_layout: dict[str, Any]) -> list[list[int]]:
     return sorted([start, end] for area in areas for start, end in area["extents"])
 
 
-def _device(source: str, number: str) -> str | None:
-    """Return the path of a mounted block device, also for /dev/root; None: not a block device."""
-    name = os.path.basename(os.path.realpath(source)) if source.startswith("/dev/") else ""
-    if not (name and (_SYS / name).exists()):
-        sysfs = Path("/sys/dev/block") / number
-        name = sysfs.resolve().name if sysfs.exists() else ""
-    return f"/dev/{name}" if name and os.path.exists(f"/dev/{name}") else None
+def external_journal(found: FsDevices, graph: Graph) -> dict[str, Any]:
+    """Return geometry's "journal_dev", the whole device with the journal or log; {} if it is internal.
+
+    "journal_dev_sectors", [start, end), tells the journal's part if that device has other parts.
+    """
+    for device in found.devices:
+        if device.role in ("journal", "log"):
+            node = graph.nodes[device.name]
+            end = node.first_sector + node.sectors
+            own = {"journal_dev_sectors": [node.first_sector, end]} if node.disk != node.name else {}
+            return {"journal_dev": graph.nodes[node.disk].dev if node.disk in graph.nodes else "", **own}
+    return {}
 
 
-def _all_devices(kind: str, device: str) -> list[str]:
-    """Return a file system's devices: btrfs may have several."""
-    if kind != "btrfs":
-        return [device]
-    for names in _BTRFS.glob("*/devices"):
-        if (names / os.path.basename(device)).exists():
-            others = sorted(name for name in os.listdir(names) if name != os.path.basename(device))
-            return [device, *(f"/dev/{name}" for name in others)]
-    return [device]
+def _read(kind: str, found: FsDevices, graph: Graph) -> tuple[dict[str, Any], list[str]]:
+    members = [device for device in found.devices if device.role in ("data", "member")]
+    paths = [_path(device.name) for device in members]
+    own = {
+        device.role: (_path(device.name), graph.nodes[device.name].sectors * _SECTOR_BYTES)
+        for device in found.devices
+        if device not in members
+    }
+    return layout.read_layout(kind, paths, own.get("journal") or own.get("log"), own.get("realtime"))
+
+
+def _path(name: str) -> str:
+    """Return the node that devtmpfs makes for a device."""
+    return str(Path("/dev") / name.replace("!", "/"))

@@ -9,8 +9,10 @@ from typing import Any
 
 from collectors.collector import Running, Scope, Step, start_groups
 from collectors.host import signals
+from collectors.trace import sysinfo
 from collectors.trace.context import RunContext
 from collectors.trace.room import Room, limit_met_by_recorder
+from collectors.trace.stack import Stack
 from collectors.with_programs import collector as with_programs
 from workloads.system.errors import RunError, UserError
 
@@ -25,6 +27,7 @@ class Recording:
         self._programs: list[Running] = []  # of WITH=, which start first
         self._collectors: list[Running] = []  # in the order of their starts
         self._room: Room | None = None
+        self._stack: Stack | None = None
         self._is_out_of_room = False
         self._is_cut_short = False  # the recorder could not write everything
 
@@ -32,8 +35,19 @@ class Recording:
     def _running(self) -> list[Running]:
         return [*self._programs, *self._collectors]
 
-    def start(self, collect: Sequence[str], scope: Scope) -> None:
-        """Start the programs of WITH= and these collectors, and print which of them are off."""
+    def start(self, collect: Sequence[str], scope: Scope, stack: Stack) -> None:
+        """Start the programs of WITH= and these collectors, and print which of them are off.
+
+        stack: the devices, whose counters are read as recording begins and ends.
+        """
+        run = self._context.run
+        self._stack = stack
+        run.facts["machine"]["dirty_bytes_at_start"] = sysinfo.dirty_bytes()
+        self._start(collect, scope)
+        stack.note_start()
+        run.write()
+
+    def _start(self, collect: Sequence[str], scope: Scope) -> None:
         context, run = self._context, self._context.run
         self._room = Room(run.directory, scope.room_bytes)
         if scope.programs:
@@ -60,7 +74,6 @@ class Recording:
         run.facts["clock"]["record_start_ns"] = max(bounds, default=ready_ns)
         self._add_facts()
         run.begin()
-        run.write()
 
     def pids(self) -> list[int]:
         """Return the processes that record: this one, and those of collectors."""
@@ -102,6 +115,8 @@ class Recording:
         """
         with signals.held():
             self.poll()
+            if self._stack is not None:
+                self._stack.note_end()
             stopping = self._running[::-1]
             for running in stopping:
                 running.end()

@@ -13,12 +13,13 @@ from collectors.trace.context import RunContext
 from collectors.trace.inode_paths import Walk
 
 
-def on_own_filesystem(context: RunContext, directory: Path, numbers: Sequence[str]) -> None:
+def on_own_filesystem(context: RunContext, directory: Path, numbers: Sequence[str], is_shared: bool) -> None:
     """Resolve the inodes of locks and requests below the mount point.
 
-    numbers: "major:minor" of each of its mounts. Every request of the run's own disks is of this file system.
+    numbers: "major:minor" of each of its mounts. is_shared: other file systems are on the same disks.
+    Otherwise every request is of this one.
     """
-    requests = inode_paths.inodes_of_requests(context.run.recordings / "block.rec")
+    requests = _inodes_of_requests(context, numbers if is_shared else None, inode_paths.MOST)
     wanted = requests | _inodes_of_locks(context, numbers)
     if not wanted:
         return
@@ -34,7 +35,7 @@ def in_user_directory(context: RunContext, directory: Path, numbers: Sequence[st
     Every inode is resolved: its path shows whether the workload or another program wrote the file.
     """
     run = context.run
-    requests = inode_paths.inodes_of_requests(run.recordings / "block.rec", numbers, inode_paths.INODES)
+    requests = _inodes_of_requests(context, numbers, inode_paths.INODES)
     run.note_own_files(blockdev.filesystem_number(run.path))
     wanted = requests | _inodes_of_locks(context, numbers)
     if not wanted:
@@ -47,6 +48,14 @@ def in_user_directory(context: RunContext, directory: Path, numbers: Sequence[st
                 outside = inode_paths.find_outside(blockdev.mount_point(directory), directory, missing)
         _write(context, numbers, [below, outside])
     _keep_counts(context, wanted, below, outside)
+
+
+def _inodes_of_requests(context: RunContext, numbers: Sequence[str] | None, most: int) -> set[int]:
+    """Return the inodes of requests to the disks, and of bios to the volumes."""
+    recordings = [context.run.recordings / name for name in ("block.rec", "volume.rec")]
+    return set().union(
+        *(inode_paths.inodes_of_requests(recording, numbers, most) for recording in recordings)
+    )
 
 
 def _inodes_of_locks(context: RunContext, numbers: Sequence[str]) -> set[int]:

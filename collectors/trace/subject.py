@@ -7,22 +7,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from collectors.host import blockdev
+from collectors.host import blockdev, layers
+from collectors.host.fs_devices import FsDevice, FsDevices
 from collectors.privilege.ownership import may
 from collectors.privilege.sudo import owner
 from collectors.trace import fsck, mounted_layout, remount, resolve_paths, sysinfo
 from collectors.trace.context import RunContext
 from collectors.trace.recording import Recording
 from collectors.trace.run_dir import RunDirectory
+from collectors.trace.stack import Stack, roots_of
 from workloads import filesystems
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
-from workloads.disks import Disk, PlannedDisk, open_disk, queue, writers
+from workloads.disks import Disk, PlannedDisk, bytes_of, open_disk, queue, scratch_directory, writers
 from workloads.filesystems import layout
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.plan.plan import Plan
-from workloads.system import mounts
+from workloads.system import device_graph, guest, mounts
 from workloads.system.errors import MachineError, UserError
 from workloads.system.units import show_size
 
@@ -33,9 +35,12 @@ class Subject(Protocol):
     """The file system under test: its disks, mkfs, mount, unmount and fsck."""
 
     directory: Path  # where the workload runs
-    disks: list[str]  # names of the recorded disks, as in /sys/block
+    stack: Stack  # the devices that are recorded
     numbers: list[str]  # "major:minor" of the file system; a mount of btrfs may add another one
     remounts: remount.Target | None  # None: not the run's own to unmount
+
+    def settle(self) -> None:
+        """Write back dirty pages before the recording begins: of a run's own file systems, or if asked."""
 
     def make(self, stack: ExitStack) -> None:
         """Format and mount, if the file system is the run's own."""
@@ -76,8 +81,15 @@ class OwnFilesystem:
         self._options = plan.options
         self._janitor = janitor
         self._disk = _open_disks(context, plan.disks, plan.options, janitor, stack)
-        self.disks = [Path(disk.path).name for disk in self._disk.all]
+        self.stack = _stack_of_disks(context, self._disk, filesystem.filesystem.kernel_type)
+        has_file = bytes_of(plan.disks, "file") > 0 and not guest.inside()
+        self._scratch = scratch_directory() if has_file else None
         self.directory.mkdir()
+
+    def settle(self) -> None:
+        """Write back the file system with the disks' files, and no other one of the machine."""
+        if self._scratch is not None:
+            blockdev.sync(self._scratch)
 
     def make(self, stack: ExitStack) -> None:
         """Format the disks and mount the file system. Raises UserError."""
@@ -93,7 +105,8 @@ class OwnFilesystem:
         with context.step("mount", command, "mount_s"), context.phase("mount", recorded):
             line = filesystems.mount(self._filesystem, disk, self.directory, self._janitor)
         os.chown(self.directory, owner().uid, owner().gid)
-        os.sync()
+        blockdev.sync(self.directory)
+        self.settle()
         run.add(
             filesystem={
                 "name": self._filesystem.name,
@@ -102,6 +115,7 @@ class OwnFilesystem:
                 "mount": command,
                 "proc_mounts": line,
                 "fsck": None,
+                "synced_before": True,
                 "geometry": _journal(run, self._filesystem.filesystem.kernel_type, disk),
                 **blockdev.served_by(blockdev.under(self.directory)),
             },
@@ -119,7 +133,8 @@ class OwnFilesystem:
         """Record the space used, resolve the inodes' paths, unmount, run fsck. Returns the damage."""
         context, recorded = self._context, "fsck" in self._recorded_steps
         fsck.note_space(context, self.directory, "after_run")
-        resolve_paths.on_own_filesystem(context, self.directory, self.numbers)
+        is_shared = any(root.part for root in self.stack.layers.roots) or bool(self.stack.layers.volumes)
+        resolve_paths.on_own_filesystem(context, self.directory, self.numbers, is_shared)
         with (
             context.step("unmount", str(self.directory), "unmount_s"),
             context.phase("unmount", recorded and unchecked is None),
@@ -152,17 +167,26 @@ class UserDirectory:
 
     remounts: remount.Target | None = None
 
-    def __init__(self, context: RunContext, directory: Path, dev: str | None, stack: ExitStack) -> None:
-        """Look up the disks. dev: DEV=, the disk to record instead. Raises MachineError."""
+    def __init__(self, context: RunContext, directory: Path, options: Options, stack: ExitStack) -> None:
+        """Look up the devices, or those of DEV=, which are recorded instead. Raises MachineError."""
         self.directory = directory
         self._context = context
+        self._is_synced = options.sync
         _check_may_enter(directory)
-        self.disks, number = _look_up(context, directory, dev)
+        self.stack, number = _look_up(context, directory, options)
         self.numbers = [number]
         # By descriptor: the owner of the parent may replace the directory while the workload runs.
         opened = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, opened)
         self._opened = Path(f"/proc/{os.getpid()}/fd/{opened}")
+
+    def settle(self) -> None:
+        """Write back this file system if SYNC=1 asks for it; else print how much is dirty, if it is much."""
+        if self._is_synced:
+            with self._context.step("settle", f"writing back {self.directory} (SYNC=1)", "settle_s"):
+                blockdev.sync(self._opened)
+        else:
+            sysinfo.say_dirty(self._context.say)
 
     def make(self, stack: ExitStack) -> None:
         """Do nothing: the file system exists and is mounted."""
@@ -182,7 +206,7 @@ class UserDirectory:
             backing = blockdev.under(self._opened)
             device = self._context.run.facts["device"]
             if backing.upper or (backing.disk != device["name"] and "chosen_by" in device):
-                disk_layout, warnings = mounted_layout.of_disk(device["name"])
+                disk_layout, warnings = mounted_layout.of_disks(self.stack.layers.names)
             else:
                 disk_layout, warnings = mounted_layout.of_directory(backing)
         _keep_layout(self._context, disk_layout, warnings)
@@ -195,7 +219,7 @@ def open_subject(
     if plan.filesystem is not None:
         return OwnFilesystem(context, recording, plan, plan.filesystem, janitor, stack)
     assert plan.directory is not None
-    return UserDirectory(context, plan.directory, plan.options.dev, stack)
+    return UserDirectory(context, plan.directory, plan.options, stack)
 
 
 def _open_disks(
@@ -265,12 +289,22 @@ def _check_may_enter(directory: Path) -> None:
     )
 
 
-def _look_up(context: RunContext, directory: Path, dev: str | None) -> tuple[list[str], str]:
-    """Return the disks to record for a directory, and the number of its file system.
+def _stack_of_disks(context: RunContext, disk: Disk, kind: str) -> Stack:
+    """Return the devices of a file system of the run's own, with all below them."""
+    graph = device_graph.read()
+    roles = {part.dev: "member" if disk.more else "data" for part in (disk, *disk.more)}
+    if disk.journal is not None:
+        roles[disk.journal.dev] = "log" if kind == "xfs" else "journal"
+    nodes = [(graph.by_number(f"{major}:{minor}"), role) for (major, minor), role in roles.items()]
+    found = FsDevices(tuple(FsDevice(node.name, role) for node, role in nodes if node is not None))
+    return Stack(context, graph, roots_of(graph, found))
 
-    dev: DEV=, the disk to record instead.
-    """
+
+def _look_up(context: RunContext, directory: Path, options: Options) -> tuple[Stack, str]:
+    """Return the devices to record for a directory, and the number of its file system."""
+    dev = options.dev
     backing = blockdev.under(directory)
+    graph = device_graph.read()
     disk = backing.disk if dev is None else blockdev.whole_disk(dev)
     device: dict[str, object] = {"name": backing.source, "kind": "directory"}
     if disk is not None:
@@ -297,11 +331,14 @@ def _look_up(context: RunContext, directory: Path, dev: str | None) -> tuple[lis
             "name": backing.kind,
             "proc_mounts": backing.line,
             "mount_point": backing.mount_point,
-            "geometry": {"journal": []},
+            "synced_before": options.sync,
+            "geometry": {"journal": [], **mounted_layout.external_journal(backing.found, graph)},
             **blockdev.served_by(backing),
         },
     )
-    return [disk] if disk is not None else [], backing.dev
+    if dev is None:
+        return Stack(context, graph, roots_of(graph, backing.found), backing.found.missing), backing.dev
+    return Stack(context, graph, layers.above_watched(graph, dev)), backing.dev
 
 
 def _keep_layout(context: RunContext, disk_layout: dict[str, Any], warnings: list[str]) -> None:

@@ -3,12 +3,17 @@
 
 import os
 import platform
+import re
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from collectors.host import kernel
 from collectors.privilege.sudo import TREE
+from workloads.system.units import show_size
+
+_MUCH_DIRTY_BYTES = 64 << 20
 
 # Settings that decide how fast locks, timers and block I/O are.
 _CONFIG = (
@@ -49,6 +54,19 @@ def machine_info() -> dict[str, object]:
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "virtualization": "guest" if kernel.is_guest() else "none",
     }
+
+
+def dirty_bytes() -> int | None:
+    """Return what the whole machine has still to write back: Dirty and Writeback of /proc/meminfo."""
+    lines = re.findall(r"^(?:Dirty|Writeback):\s+(\d+) kB$", kernel.read("/proc/meminfo") or "", re.MULTILINE)
+    return sum(map(int, lines)) * 1024 if len(lines) == 2 else None
+
+
+def say_dirty(say: Callable[[str, str], None]) -> None:
+    """Print how much the machine has to write back, if that is enough to disturb a run."""
+    size_bytes = dirty_bytes() or 0
+    if size_bytes >= _MUCH_DIRTY_BYTES:
+        say("dirty", f"{show_size(size_bytes)} of the machine are not written back yet (SYNC=1 would do it)")
 
 
 def clock() -> dict[str, object]:

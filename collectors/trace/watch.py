@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from collectors.collector import Scope
-from collectors.host import blockdev, mounted_from, signals
+from collectors.host import blockdev, layers, mounted_from, signals
 from collectors.host.mounted_from import Mounted
 from collectors.privilege import reach
 from collectors.privilege.sudo import owner
@@ -14,9 +14,13 @@ from collectors.trace import mounted_layout, sysinfo
 from collectors.trace.context import RunContext, ended_in_order, first_facts, new_run, sweep
 from collectors.trace.recording import Recording
 from collectors.trace.run_dir import RunDirectory
+from collectors.trace.stack import Stack
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
 from workloads.disks import queue
+from workloads.system import device_graph
+from workloads.system.device_graph import Graph
+from workloads.system.errors import MachineError, UserError
 
 
 def watch(options: Options) -> Path:
@@ -26,30 +30,35 @@ def watch(options: Options) -> Path:
     """
     sweep()
     assert options.dev is not None
-    disk = blockdev.whole_disk(options.dev)
+    graph = device_graph.read()
+    if options.dev not in graph.nodes:
+        raise MachineError(f"DEV={options.dev} is gone: see lsblk")
+    disk = graph.nodes[options.dev].disk
     signals.hold()  # until ended_in_order() takes over
     context = RunContext(new_run(options.name or f"watch-{disk}", options))
     with Janitor() as janitor, ended_in_order(context, janitor), ExitStack() as stack:
         try:
-            _watch(context, options, options.dev, disk, janitor, stack)
+            _watch(context, options, graph, janitor, stack)
         finally:
             signals.hold()  # what follows puts everything back
     return context.run.path
 
 
-def _watch(
-    context: RunContext, options: Options, dev: str, disk: str, janitor: Janitor, stack: ExitStack
-) -> None:
+def _watch(context: RunContext, options: Options, graph: Graph, janitor: Janitor, stack: ExitStack) -> None:
+    assert options.dev is not None
     _announce(context, options)
-    _describe(context.run, dev, disk)
-    filesystems = _find_filesystems(context, dev)
+    node = graph.nodes[options.dev]
+    _describe(context.run, node.name, node.disk)
+    devices = Stack(context, graph, layers.above_watched(graph, node.name))
+    filesystems = _find_filesystems(context, node.name)
+    _settle(context, options, filesystems)
     recording = Recording(context)
     stack.callback(recording.kill)
-    recording.start(options.collect, _scope(context.run, options, disk, filesystems, janitor))
-    _wait(context, recording, disk, options.secs)
+    recording.start(options.collect, _scope(context.run, options, devices, filesystems, janitor), devices)
+    _wait(context, recording, node.disk, options.secs)
     recording.stop(None)
     context.run.note_own_files(blockdev.filesystem_number(context.run.path))
-    _read_layout(context, disk)
+    _read_layout(context, devices)
     _conclude(context.run, recording)
 
 
@@ -101,18 +110,33 @@ def _find_filesystems(context: RunContext, device: str) -> list[Mounted]:
     return mounted
 
 
+def _settle(context: RunContext, options: Options, filesystems: list[Mounted]) -> None:
+    """Write back the device's file systems if SYNC=1 asks for it."""
+    context.run.facts["filesystem"]["synced_before"] = options.sync
+    if not options.sync:
+        sysinfo.say_dirty(context.say)
+        return
+    with context.step("settle", f"writing back the file systems on {options.dev} (SYNC=1)", "settle_s"):
+        for filesystem in filesystems:
+            try:
+                blockdev.sync(Path(filesystem.mount_point))
+            except (OSError, UserError) as error:  # another namespace's mount point
+                context.warn(f"{filesystem.mount_point} cannot be synced: {error}")
+
+
 def _scope(
-    run: RunDirectory, options: Options, disk: str, filesystems: list[Mounted], janitor: Janitor
+    run: RunDirectory, options: Options, devices: Stack, filesystems: list[Mounted], janitor: Janitor
 ) -> Scope:
     return Scope(
         run.raw,
-        [disk],
+        devices.layers.disks,
         janitor,
         options.room_bytes,
         programs=options.with_programs,
         target=[filesystem.dev for filesystem in filesystems],
         owner_uid=owner().uid,
         addresses=options.addresses,
+        layers=devices.layers,
     )
 
 
@@ -133,10 +157,11 @@ def _wait(context: RunContext, recording: Recording, disk: str, seconds: float) 
     run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
 
 
-def _read_layout(context: RunContext, disk: str) -> None:
+def _read_layout(context: RunContext, devices: Stack) -> None:
     """Read from the devices where the mounted file systems keep their metadata, for run.json."""
-    with context.step("layout", f"reading the layout of the file systems on {disk}", "geometry_s"):
-        disk_layout, warnings = mounted_layout.of_disk(disk)
+    names = [root.name for root in devices.layers.roots]
+    with context.step("layout", f"reading the layout of the file systems on {' '.join(names)}", "geometry_s"):
+        disk_layout, warnings = mounted_layout.of_disks(names)
     for text in warnings:
         context.warn(text)
     context.run.facts["filesystem"]["geometry"] = disk_layout

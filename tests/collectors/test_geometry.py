@@ -404,7 +404,7 @@ def test_layout_of_a_mounted_partition_is_read(tmp_path: Path) -> None:
         before_run = layout.read_journal("ext4", first)
         with mounted(first, tmp_path / "one") as one, mounted(second, tmp_path / "two"):
             got, warnings = of_mounted.of_directory(blockdev.under(one))
-            both, _ = of_mounted.of_disk(Path(path).name)
+            both, _ = of_mounted.of_disks([Path(path).name])
         text = said("debugfs", "-R", "blocks <8>", first)
         header = said("dumpe2fs", "-h", first)
     assert warnings == []

@@ -39,6 +39,7 @@ VARIABLES = {
     "NAME": "name of the run in titles and in runs/TIME-NAME: at most 40 characters; which study",
     "ROOM": "largest size of the recording (default 16G); at that size recording ends, the run goes on",
     "GROUP": "a group of yours that may read the run directory; by default nobody else may",
+    "SYNC": "1: write back the file systems of DIR or DEV first; 0: leave them alone (default)",
     "ADDRESSES": "1: record kernel addresses (readers of the tables can defeat KASLR); 0: never (default)",
     "SEED": "seed of the workload's random numbers",
     "RUN": "run directory to report or show (default runs/latest)",
@@ -60,7 +61,7 @@ VARIABLES = {
 _TRACE = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS"),
     *("COLLECT", "WITH", "DIR", "DEV", "CMD", "ERASE", "OUT", "NAME", "SEED", "VM", "KERNEL", "JOURNAL"),
-    *("ROOM", "GROUP", "ADDRESSES"),
+    *("ROOM", "GROUP", "ADDRESSES", "SYNC"),
 )
 NOT_WITH_DIR = (
     *("FS", "WL", "ARGS", "DISK", "JOURNAL", "SIZE", "MKFS", "MOUNT", "SCHED", "ERASE", "THREADS", "SCALE"),
@@ -82,7 +83,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "study": STUDY_WORDS,
     "plan": (*_TRACE, *_SWEEP, "STUDY"),
     "worker": ("ON", "TLS", *ALLOWING),
-    "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES"),
+    "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES", "SYNC"),
     "report": ("RUN", "LOCKS", "MODEL"),
     "movie": ("RUN",),
     "compare": ("RUNS", "OUT", "GATE"),
@@ -156,6 +157,7 @@ class Options:
     room_bytes: int = ROOM_BYTES
     group: str | None = None
     addresses: bool = False
+    sync: bool = False  # write back the file system before recording
     given: Mapping[str, str] = field(default_factory=dict)  # the variables as typed, for run.json
 
     def command(self) -> str:

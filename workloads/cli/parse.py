@@ -28,6 +28,7 @@ from workloads.cli.options import (
 )
 from workloads.cli.with_options import parse_with
 from workloads.machines.choice import choose
+from workloads.system import device_graph
 from workloads.system.errors import OptionError, nearest
 from workloads.system.guest import GUEST
 from workloads.system.units import parse_cpu_list, parse_size, show_size
@@ -154,6 +155,8 @@ def _check_trace(options: Options) -> None:
         raise OptionError(
             "DEV contradicts FS: of a fresh file system its own disk is recorded; leave DEV out"
         )
+    if "SYNC" in given:
+        raise OptionError("SYNC contradicts FS: a fresh file system is always synced first; leave SYNC out")
     if options.cmd is None and options.wl is None:
         raise OptionError("nothing to run: add WL=NAME (see make list) or CMD='COMMAND'")
     if options.cmd is not None:
@@ -343,11 +346,10 @@ def _collect(text: str, collectors: Collection[str]) -> tuple[str, ...]:
 
 
 def _dev(text: str) -> dict[str, object]:
-    """DEV is a name as in /sys/class/block or below /dev: nvme0n1, sda1, /dev/sda."""
-    path = text if text.startswith("/") else "/dev/" + text
-    name = os.path.basename(os.path.realpath(path))
-    known = sorted(os.listdir("/sys/class/block"))
-    if name not in known or ("/" in text.removeprefix("/dev/") and not os.path.exists(path)):
+    """DEV is a name as in /sys/class/block or below /dev: nvme0n1, sda1, dm-0, /dev/sda, /dev/vg/root."""
+    name = device_graph.name_of(text)
+    if name is None:
+        known = sorted(os.listdir("/sys/class/block"))
         raise OptionError(f"DEV={text} is not a block device here: {nearest(os.path.basename(text), known)}")
     return {"dev": name}
 
@@ -430,6 +432,12 @@ def _group(text: str) -> dict[str, object]:
     return {"group": text}
 
 
+def _sync(text: str) -> dict[str, object]:
+    if text not in ("0", "1"):
+        raise OptionError(f"SYNC={text} is neither 1 (write back first) nor 0 (leave dirty pages alone)")
+    return {"sync": text == "1"}
+
+
 def _addresses(text: str) -> dict[str, object]:
     if text not in ("0", "1"):
         raise OptionError(f"ADDRESSES={text} is neither 1 (tell kernel addresses) nor 0 (do not)")
@@ -471,6 +479,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "ROOM": lambda text: {"room_bytes": _size("ROOM", text, _MIN_ROOM_BYTES)},
     "GROUP": _group,
     "ADDRESSES": _addresses,
+    "SYNC": _sync,
     "VM": lambda text: {},  # read by machines/choice.py
     "KERNEL": lambda text: {"kernel": text},
 }

@@ -109,6 +109,25 @@ def read(root: Path = Path("/"), tables: Tables | None = None) -> Graph:
     )
 
 
+def name_of(given: str) -> str | None:
+    """Return the name in sysfs of a device that a person named: sda, dm-0, /dev/vg/root, mapper/luks, md0.
+
+    A node below /dev is followed to its number. Without the node, as in a container, the label decides.
+    """
+    path = given if given.startswith("/") else f"/dev/{given}"
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        graph = read()
+        labels = {node.label: name for name, node in graph.nodes.items()}
+        name = given.removeprefix("/dev/").replace("/", "!")
+        return name if name in graph.nodes else labels.get(path)
+    if not stat.S_ISBLK(status.st_mode):
+        return None
+    sysfs = Path("/sys/dev/block") / f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    return sysfs.resolve().name if sysfs.exists() else None
+
+
 def _real(path: Path) -> Path | None:
     try:
         return path.resolve(strict=True)

@@ -38,12 +38,15 @@ _READERS = {
 
 
 def read_layout(
-    kind: str, devices: Sequence[str], journal: tuple[str, int] | None = None
+    kind: str,
+    devices: Sequence[str],
+    journal: tuple[str, int] | None = None,
+    realtime: tuple[str, int] | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Return what to add to run.json's filesystem.geometry, and warnings.
 
     kind: the kernel's name of the file system. devices: its devices (/dev/loop8). journal: path and size in
-    bytes of a device that holds nothing but its journal.
+    bytes of a device that holds nothing but its journal. realtime: of one that holds files' data alone.
     """
     if kind not in _READERS:
         return {"why_not": f"how {kind or 'it'} divides its disk is not known to this program"}, []
@@ -51,6 +54,9 @@ def read_layout(
         layout = _READERS[kind].read_layout([Part.of(device) for device in devices])
         if journal is not None:
             layout.spans.append(Span(Part.of(journal[0]), journal[1], "journal", "journal"))
+        if realtime is not None:
+            layout.spans.append(Span(Part.of(realtime[0]), realtime[1], "realtime data", "data"))
+            layout.warnings = [text for text in layout.warnings if text != xfs.NO_REALTIME]
     except UserError as error:
         return {"why_not": error.message}, [f"what lies where on the disk is not known: {error.message}"]
     return layout.to_json(), layout.warnings

@@ -19,7 +19,7 @@ MOST_EXTENTS = 20_000
 MOST_CHUNKS = 4096
 # No device is larger: a superblock with a larger size is damaged.
 MOST_BYTES = 1 << 60
-_SYS = Path("/sys/class/block")
+_SYS = Path("/sys/dev/block")
 
 Extents = list[tuple[int, int]]
 
@@ -37,8 +37,9 @@ class Part:
         """Find the disk below a device. An image file is a disk without a number. Raises RunError."""
         if os.path.isfile(path):
             return cls(path, "")
-        sysfs = (_SYS / Path(path).resolve().name).resolve()
         try:
+            number = os.stat(path).st_rdev
+            sysfs = (_SYS / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True)
             if (sysfs / "partition").exists():
                 return cls(
                     path, (sysfs.parent / "dev").read_text().strip(), int((sysfs / "start").read_text())

@@ -12,6 +12,7 @@ from workloads.system.errors import RunError
 
 # Superblock, free space, inodes, free list: a sector each at the start of every group.
 _HEADERS = 4
+NO_REALTIME = "what lies on its realtime device is not known"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def read_layout(parts: list[Part]) -> Layout:
     areas = [Area("headers of allocation groups", "metadata", part, headers)]
     if sb.log:
         areas.append(Area("log", "journal", part, sb.log))
-    warnings = ["what lies on its realtime device is not known"] if sb.has_realtime else []
+    warnings = [NO_REALTIME] if sb.has_realtime else []
     return Layout([span], areas, warnings=warnings)
 
 
