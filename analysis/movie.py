@@ -69,7 +69,7 @@ def _make_page(run: Run, table: Stored) -> str:
         raise ReportError(f"{run.name} has no request that moved bytes: there is nothing to show")
     captions = movie.Captions(
         title=f"{titles.run_title(run)} · {units.seconds((times.end_ns - times.start_ns) / 1e9)} s",
-        subtitle=_subtitle(run, frames),
+        subtitle=_subtitle(run, frames, len(used)),
         banners=_banners(run),
         devices=[device.label for device in used],
         time_axis="seconds since the workload started" if times.stated else "seconds since the first request",
@@ -106,11 +106,10 @@ def _phases(run: Run, times: _Times) -> list[movie.Phase]:
     return shown[: movie.MOST_PHASES]
 
 
-def _subtitle(run: Run, frames: Frames) -> str:
+def _subtitle(run: Run, frames: Frames, disks: int) -> str:
     """Disk, size of a cell, kernel, requests, date."""
-    size = run.int_("device", "size_bytes")
     parts = [
-        " ".join(p for p in (run.text("device", "name"), f"({units.bytes_(size)})" if size else "") if p),
+        titles.disk_name(run, disks),
         f"cell {movie.cell_size(frames.grid.cell_sectors)}",
         f"Linux {k}" if (k := run.text("kernel", "release")) else "",
         f"{frames.rows:,} requests",

@@ -17,17 +17,19 @@ def make_panel(key: str, order: int, op: str, is_first: bool) -> Panel:
     """The panel of one operation. is_first: without any disk map, this panel stands for both."""
 
     def height(graph: Graph) -> float:
-        if graph.disk is None:
+        if graph.map is None:
             return EMPTY_IN if is_first else 0.0
-        return graph.disk.height_in(op)
+        return graph.map.height_in(op)
 
     def title(graph: Graph) -> str:
-        return "Disk offset" if graph.disk is None else graph.disk.title(op)
+        return "Disk offset" if graph.map is None else graph.map.title(op) + graph.map_of
 
     def empty(graph: Graph) -> str:
-        return "no request moved any bytes" if graph.disk is None else graph.disk.absent(op)
+        return "no request moved any bytes" if graph.map is None else graph.map.absent(op)
 
     def draw(ax: Axes, graph: Graph) -> list[Handle]:
+        if graph.devices is not None:
+            return graph.devices.draw(ax, op, graph.plot_in)
         disk = graph.disk
         if disk is None:
             return []
@@ -39,8 +41,8 @@ def make_panel(key: str, order: int, op: str, is_first: bool) -> Panel:
 
     def legend(ax: Axes, graph: Graph, handles: list[Handle]) -> None:
         """At the right of the strip of the whole disk."""
-        if graph.disk is not None:
-            total = units.bytes_(float(graph.disk.bytes_[op]))
+        if graph.map is not None:
+            total = units.bytes_(float(graph.map.bytes_[op]))
             axes.legend(ax, handles, f"total {total},\nper cell:", right=1.09)
 
     return Panel(

@@ -2,20 +2,19 @@
 """Disk maps: bytes by disk offset and time, of writes and of reads, on one axis of offsets.
 
 Each class has an ink, darker for more bytes; a cell with several classes has their mean. Several devices are
-bands, one above the other, each with its own offsets. A strip at the right shows the whole disk (or disks)
-and which part of it the maps show.
+bands, one above the other, each with its own offsets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
-from matplotlib.patches import ConnectionPatch, Patch, Rectangle
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from analysis import units
@@ -34,12 +33,12 @@ TALL_IN = 2.7
 GAP_ROWS = 7  # height of a gap: a stretch of the disk that is left out of the axis
 TICK_IN = 0.17  # height of a tick label
 MOST_BYTES = 1 << 60  # a larger device size is taken for this
-TIE_FROM = 1.016  # in panel widths: right of the strip of disk_bands.py
 FEW_CELLS = 800  # cells of a map with fewer are drawn three cells wide
 OPS = ("write", "read")  # the panels, from the top
 LAYERS = (*((op, class_) for op in OPS for class_ in CLASSES), ("write", "discard"))
 PART = 1 << 18  # requests added to the maps at a time
 PLURAL = {"write": "writes", "read": "reads"}
+UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))  # of offsets, the largest first
 Rgb = npt.NDArray[np.float64]
 
 
@@ -84,10 +83,20 @@ def layer(op: str, class_: str) -> tuple[str, str]:
         return "write", "discard"
     if op not in OPS:
         return "write", "unknown"  # rare operations (driver, zone)
-    return op, class_ if class_ in ("data", "metadata", "journal") else "unknown"
+    return op, class_ if class_ in CLASSES else "unknown"
 
 
-Ranges = dict[tuple[str, str], tuple[float, float]]
+Ranges = dict[tuple[str, str], tuple[float, float]]  # fewest and most bytes of a cell, by op and class
+
+
+def joined_ranges(all_ranges: Iterable[Ranges]) -> Ranges:
+    """The ranges over several maps."""
+    joined: Ranges = {}
+    for ranges in all_ranges:
+        for key, (low, high) in ranges.items():
+            before = joined.get(key, (low, high))
+            joined[key] = (min(low, before[0]), max(high, before[1]))
+    return joined
 
 
 @dataclass(frozen=True)
@@ -106,15 +115,20 @@ class DiskPanels:
 
     @classmethod
     def make(
-        cls, block: Block, devices: list[Device], results: Results, axis: disk_map.Axis | None = None
+        cls,
+        block: Block,
+        devices: list[Device],
+        results: Results,
+        axis: disk_map.Axis | None = None,
+        rows: int = ROWS,
     ) -> DiskPanels | None:
         """Compute the maps, on the given axis or one of their own; None if no request moved bytes.
 
-        devices: all that the block table has, in the axis's order.
+        devices: all that the block table has, in the axis's order. rows: of the map's own axis.
         """
         numbers = [device.number for device in devices]
         if axis is None:
-            axis = disk_map.make_axis(disk_map.used(block, numbers), sizes(devices), ROWS)
+            axis = disk_map.make_axis(disk_map.used(block, numbers), sizes(devices), rows)
         if axis is None:
             return None
         start, end = int(results.timeline.edges_ns[0]), int(results.timeline.edges_ns[-1])
@@ -140,7 +154,7 @@ class DiskPanels:
                 strip[class_] = strip.get(class_, 0.0) + slim
         last = dict(zip(axis.device, axis.stretches, strict=True))
         span = max(end - axis.bases[i] for i, (_, end) in last.items()) * SECTOR_BYTES
-        unit = next((u for u in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if span >= 2 * u[1]), ("kB", 1e3))
+        unit = next((u for u in UNITS if span >= 2 * u[1]), UNITS[-1])
         known = all(
             size * SECTOR_BYTES >= last[i][1] - axis.bases[i]
             for i, size in enumerate(sizes(devices))
@@ -269,66 +283,3 @@ class DiskPanels:
                     ticks.append(row)
                     labels.append(f"{value:,.10g}")
         return ticks, labels
-
-    def draw_whole_disk(self, figure: Figure, panels: list[Axes]) -> None:
-        """Draw a slim strip of the whole disk beside the taller panel, with frames around what it shows."""
-        panel = max(panels, key=lambda ax: ax.get_position().height)
-        box = panel.get_position()
-        width = 0.012
-        ax = figure.add_axes((box.x1 + 0.022, box.y0, width, box.height))
-        ax.set_xlim(0, 1)
-        ax.set_ylim(0, self.axis.end)
-        inks: list[Rgb] = []
-        for class_, values in self.strip.items():
-            some = values[values > 0]
-            if some.size:
-                cells = values.reshape(-1, 1)
-                inks.append(ink(cells, float(some.min()), float(some.max()), style.CLASS_RAMP[class_]))
-        ax.imshow(
-            mix(inks),
-            origin="lower",
-            aspect="auto",
-            interpolation="nearest",
-            extent=(0, 1, 0, self.axis.end),
-        )
-        ax.set_xticks([])
-        ax.set_yticks([])
-        for spine in ax.spines.values():
-            spine.set_visible(True)
-        total = units.bytes_(float(self.axis.end * SECTOR_BYTES))
-        ax.set_title(
-            ("disk" if len(self.names) == 1 else "disks") if self.sizes_known else "used",
-            fontsize=7.5,
-            fontweight="normal",
-            loc="center",
-            pad=12,
-        )
-        ax.text(
-            0.5,
-            1.012,
-            total,
-            transform=ax.transAxes,
-            ha="center",
-            va="bottom",
-            fontsize=7.5,
-            color=style.QUIET,
-        )
-        ax.text(
-            0.5, -0.012, "0", transform=ax.transAxes, ha="center", va="top", fontsize=7.5, color=style.QUIET
-        )
-        for base in self.axis.bases[1:]:
-            ax.axhline(base, color=style.INK, lw=0.7)
-        for begin, end in self.axis.stretches:
-            ax.add_patch(
-                Rectangle((-0.18, begin), 1.36, end - begin, fill=False, ec=style.INK, lw=0.9, clip_on=False)
-            )
-            for sector in (begin, end):
-                tie = ConnectionPatch(
-                    xyA=(TIE_FROM, self.row_of(sector)),
-                    coordsA=panel.get_yaxis_transform(),
-                    xyB=(-0.18, sector),
-                    coordsB=ax.transData,
-                    color="#999999",
-                    lw=0.6,
-                )
-                figure.add_artist(tie)

@@ -17,6 +17,7 @@ from analysis.discovery import find_parts
 from analysis.figures import axes
 from analysis.figures import panels as panels_folder
 from analysis.figures.axes import Handle
+from analysis.figures.device_maps import DeviceMaps
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.measures.results import Results
@@ -25,13 +26,35 @@ from analysis.rundir.run import Run
 
 @dataclass(frozen=True)
 class Graph:
-    """What the panels of one run are drawn from."""
+    """What the panels of one run are drawn from.
+
+    disk and bands: of a single device; devices: of several. Without either no request moved bytes.
+    """
 
     run: Run
     results: Results
-    disk: DiskPanels | None = None  # None: no request moved bytes
+    disk: DiskPanels | None = None
     bands: DiskBands | None = None  # None: the file system's layout is not known
+    devices: DeviceMaps | None = None
+    map_of: str = ""  # in titles: what the offsets are of, if they are not the disk's
     plot_in: float = 0.0  # width of a panel, in inches
+
+    @property
+    def map(self) -> DiskPanels | DeviceMaps | None:
+        """The maps of one device, or of several."""
+        return self.disk if self.disk is not None else self.devices
+
+    @property
+    def all_disks(self) -> str:
+        """At the end of a title: the values are of all disks together; "" if there is one disk."""
+        disks = len(self.results.device.series)
+        return f", all {disks} disks" if disks else ""
+
+    @property
+    def has_bands(self) -> bool:
+        """Whether a map has the file system's areas beside it."""
+        several = self.devices.maps if self.devices is not None else []
+        return self.bands is not None or any(one.bands is not None for one in several)
 
 
 def _no_reason(_: Graph) -> str:

@@ -3,6 +3,7 @@
 
 Hues follow Okabe and Ito (safe for colour-blind readers); the classes also differ in lightness (data light,
 metadata middle, journal dark), so they stay apart in greyscale, and lines differ in width or dash as well.
+What a volume writes on its own (class volume) and parity have hatches, too, where areas are drawn.
 """
 
 from __future__ import annotations
@@ -24,12 +25,26 @@ METADATA = "#D55E00"
 JOURNAL = "#4B2A84"
 UNKNOWN = "#9A9A9A"
 DISCARD = "#E3D36B"
-CLASS = {"data": DATA, "metadata": METADATA, "journal": JOURNAL, "unknown": UNKNOWN, "discard": DISCARD}
+VOLUME = "#00665A"  # a volume's own I/O: resync, superblocks, bitmaps
+PARITY = "#F2A9D3"
+CLASS = {
+    "data": DATA,
+    "metadata": METADATA,
+    "journal": JOURNAL,
+    "volume": VOLUME,
+    "parity": PARITY,
+    "unknown": UNKNOWN,
+    "discard": DISCARD,
+}
+HATCH = {"volume": "xxxx", "parity": "////"}  # of areas in the class's colour
+HATCH_INK = {"volume": "#9CCFC8", "parity": "#8E3A70"}
 # the ink of a cell from few to many bytes; the lightness ranges of the classes do not overlap
 CLASS_RAMP = {
     "data": ("#86CBF2", "#4AA8E0", "#0B5E9E"),
     "metadata": ("#F0914A", "#D55E00", "#8F3700"),
     "journal": ("#7C5CB8", "#4B2A84", "#1F0A47"),
+    "volume": ("#4D9C90", "#00665A", "#00352E"),
+    "parity": ("#F8CDE4", "#F2A9D3", "#C56CA2"),
     "unknown": ("#C4C4C4", "#9A9A9A", "#5F5F5F"),
     "discard": ("#F2E9B0", "#E3D36B", "#B9A63A"),
 }
@@ -59,6 +74,16 @@ LOCKS = (
     "#C3A6D8",
 )
 OTHER_LOCKS = "#BDBDBD"
+# lines of up to four disks, by the disk's place in the picture; apart in greyscale by lightness and dash
+DISKS: tuple[tuple[str, Dash], ...] = (
+    ("#1B3A5C", "-"),
+    ("#C4661F", (0, (4, 1.2))),
+    ("#5FA8A0", "-"),
+    ("#9B3A8C", (0, (1.2, 1))),
+)
+DISK_SPREAD = "#D3DAE2"  # from the lowest to the highest of more disks
+DISK_MIDDLE = "#1B3A5C"
+DISK_BUSIEST = "#C4661F"
 SLEEP = "#B07A00"
 SPIN = "#7A1F1F"
 DIRTY = "#8A7A4A"

@@ -47,6 +47,16 @@ def mount_point(run: Run) -> str:
     return cut(stated or (line[1] if len(line) > 2 else ""), MOUNT_LETTERS)
 
 
+def disk_name(run: Run, disks: int) -> str:
+    """The run's device and its size, and how many disks had requests: "sda (4.00 TB) and 3 more disks"."""
+    size, name = run.int_("device", "size_bytes"), run.text("device", "name")
+    device = " ".join(part for part in (name, f"({units.bytes_(size)})" if size else "") if part)
+    if disks < 2:
+        return device
+    more = "1 more disk" if disks == 2 else f"{disks - 1} more disks"
+    return f"{device} and {more}" if device else f"{disks} disks"
+
+
 def _watched(run: Run) -> str:
     """A watched device, and the file systems mounted from it."""
     mounts = dig(run.facts, "filesystem", "mounts")

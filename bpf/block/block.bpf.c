@@ -106,6 +106,7 @@ static __always_inline int split(struct bio *bio, bool have_cmpxchg)
 	to->front_merged = 0;
 	to->slot = NO_SLOT;
 	to->done_bytes = 0;
+	to->cgroup = from->cgroup;
 	to->submitter = from->submitter;
 	__builtin_memcpy(to->comm, from->comm, sizeof(to->comm));
 	return 0;
@@ -299,10 +300,14 @@ int rq_issue(u64 *ctx)
 	record->end_by_ns = 0;
 	record->sector = rq->__sector;
 	record->bytes = rq->__data_len;
-	record->dev = dev_major[index & (MAX_DEVS - 1)] << 20 | dev_minor[index & (MAX_DEVS - 1)];
+	record->dev = dev_number[index & (MAX_DEVS - 1)];
 	record->op = op_of(cmd_flags);
 	record->flags = flags_of(cmd_flags);
 	record->ino = 0;
+	record->origin = 0;
+	record->origin_ns = 0;
+	record->origin_sector = 0;
+	record->origin_dev = 0;
 	record->sb_dev = 0;
 	record->charged = BLOCK_CHARGED_UNKNOWN;
 	record->merges = 0;
@@ -332,12 +337,12 @@ int rq_issue(u64 *ctx)
 			if (!sees_rq_merge && rq->start_time_ns &&
 			    rq->start_time_ns < entry->queue_ns)
 				entry->queue_ns = rq->start_time_ns;
+			/* The record covers the whole request, even if the driver is issued the rest of it again. */
+			slot->done_bytes = entry->done_bytes;
+			record->bytes += entry->done_bytes;
+			record->sector -= entry->done_bytes / 512;
 		}
 		copy_submitter(record, entry);
-		/* The record covers the whole request, even if the driver is issued the rest of it again. */
-		slot->done_bytes = entry->done_bytes;
-		record->bytes += entry->done_bytes;
-		record->sector -= entry->done_bytes / 512;
 		if (!bio && --entry->flushes == 0)
 			entry->bio = 0;
 	} else {
@@ -349,6 +354,7 @@ int rq_issue(u64 *ctx)
 		record->pid = (u32)id;
 		record->tgid = id >> 32;
 		record->requeues = 0;
+		record->cgroup = cgroup_now();
 		record->submitter = submitter_now();
 		record->in_workload = is_in_workload(record->submitter);
 		record->queue_source = BLOCK_SOURCE_REQUEST;

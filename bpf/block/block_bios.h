@@ -29,8 +29,11 @@ struct bio_entry {
 		u32 slot;    /* in `bios`: its request's slot in `inflight`, cleared by a requeue */
 		u32 flushes; /* in flush_waiters: flushes the bio has still to cause */
 	};
-	u32 done_bytes; /* completed of its request before the requeue */
-	u32 sb_dev;	/* in flush_waiters: see sent_to() */
+	union {
+		u32 done_bytes; /* in `bios`: completed of its request before the requeue */
+		u32 sb_dev;	/* in flush_waiters: see sent_to() */
+	};
+	u32 cgroup; /* see cgroup_now() */
 };
 
 struct bio_set {
@@ -146,6 +149,17 @@ static __always_inline enum block_submitter submitter_now(void)
 	return BLOCK_SUBMITTER_OTHER;
 }
 
+/*
+ * cgroup2 id of the current task; 0: not known. An id has 64 bits, of which the kernel sets the upper ones only after
+ * 2^31 cgroups and files of cgroups (kernfs): four bytes are kept, so that an entry fits a cache line.
+ */
+static __always_inline u32 cgroup_now(void)
+{
+	u64 id = bpf_get_current_cgroup_id();
+
+	return id >> 32 ? 0 : id;
+}
+
 static __always_inline bool is_in_workload(enum block_submitter submitter)
 {
 	return !have_cgroup || submitter == BLOCK_SUBMITTER_WORKLOAD;
@@ -163,6 +177,7 @@ static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 	entry->front_merged = 0;
 	entry->slot = NO_SLOT;
 	entry->done_bytes = 0;
+	entry->cgroup = cgroup_now();
 	entry->submitter = submitter_now();
 	get_comm(entry->comm);
 }
@@ -231,6 +246,7 @@ static __always_inline void copy_submitter(struct block_record *record, struct b
 	record->insert_ns = entry->insert_ns;
 	record->pid = entry->pid;
 	record->tgid = entry->tgid;
+	record->cgroup = entry->cgroup;
 	record->in_workload = is_in_workload(entry->submitter);
 	record->submitter = entry->submitter;
 	record->requeues = entry->requeues;

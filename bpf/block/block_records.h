@@ -15,12 +15,14 @@ enum block_op {
 	BLOCK_OP_OTHER,
 } __attribute__((packed));
 
-/* What the pages of a request hold. The analysis finds the journal later, by its address on the disk. */
+/* What the pages of a request or bio hold. The analysis finds the journal later, by its address on the disk. */
 enum block_class {
 	BLOCK_CLASS_UNKNOWN,
 	BLOCK_CLASS_DATA,
 	BLOCK_CLASS_METADATA,
 	BLOCK_CLASS_JOURNAL,
+	BLOCK_CLASS_VOLUME, /* a layer's own, for no bio of the file system: superblocks, resync, promotion */
+	BLOCK_CLASS_PARITY, /* of raid4, raid5 or raid6 */
 } __attribute__((packed));
 
 /* Bits of block_record.flags. */
@@ -56,7 +58,10 @@ enum block_charged {
 	BLOCK_CHARGED_OTHER,
 } __attribute__((packed));
 
-/* One request to the device, written when it completes. */
+/*
+ * One request to the device, written when it completes. With an origin: class, ino, sb_dev, pid, tgid, comm, submitter,
+ * in_workload, charged and cgroup are the origin's.
+ */
 struct block_record {
 	u64 queue_ns;	 /* its oldest bio was submitted (blktrace's Q) */
 	u64 insert_ns;	 /* put into the scheduler (I), the first of its parts; 0: never */
@@ -65,6 +70,11 @@ struct block_record {
 	u64 end_by_ns; /* where complete_ns is 0: completed by then (tag free, or disk idle); 0: not known */
 	u64 sector;
 	u64 ino; /* of the file that the first page belongs to; 0: none, or not known */
+	u64 origin; /* id of the bio to the top volume that this request serves (volume_record); 0: none */
+	u64 origin_ns;	   /* that bio was submitted to the top volume */
+	u64 origin_sector; /* sector of the top volume that the request's first sector holds */
+	u64 cgroup;	   /* cgroup2 id of the submitting task; 0: not known */
+	u32 origin_dev;	   /* the top volume, as dev; 0: none */
 	u32 bytes;
 	u32 dev; /* of the disk, major << 20 | minor */
 	/*
@@ -87,6 +97,31 @@ struct block_record {
 	char comm[16]; /* of the submitter */
 };
 
+/* One bio to a volume (a device above disks with requests: dm, md, bcache, zram), written when it ends. */
+struct volume_record {
+	u64 queue_ns;	 /* submitted to the volume (Q) */
+	u64 complete_ns; /* ended (c); 0: the end was not seen */
+	u64 end_by_ns;	 /* where complete_ns is 0: ended by then; 0: not known */
+	u64 sector;	 /* first sector on the volume, at Q */
+	u64 ino;
+	u64 bio_id; /* unique in the run, never 0 */
+	u64 origin; /* id of the bio to the top volume that it serves; at the top its own */
+	u64 cgroup; /* cgroup2 id of the submitting task */
+	u32 bytes;  /* at Q: a split later shortens the kernel's own */
+	u32 dev;    /* of the volume, major << 20 | minor */
+	u32 sb_dev; /* as in block_record */
+	u32 flags;  /* enum block_flag */
+	u32 pid;
+	u32 tgid;
+	s32 error; /* errno, 0: none */
+	enum block_op op;
+	enum block_class class;
+	u8 in_workload;
+	enum block_submitter submitter;
+	enum block_charged charged;
+	char comm[16];
+};
+
 /* Which program writes a ring. */
 enum block_ring_writer { RING_COMPLETE, RING_ISSUE, BLOCK_RINGS_PER_CPU };
 
@@ -97,6 +132,28 @@ struct block_ring {
 	u64 full; /* records not written because it was full */
 	u64 pad[5];
 	struct block_record records[];
+};
+
+#define DEV_SLOT_BITS		  12
+#define DEV_SLOTS		  (1 << DEV_SLOT_BITS)
+/* The slot of a device number in dev_table. */
+#define DEV_SLOT(dev, multiplier) ((u32)((u32)(dev) * (u32)(multiplier)) >> (32 - DEV_SLOT_BITS))
+#define NO_DEV			  255 /* no index */
+
+/* Bits of dev_entry.flags. */
+enum dev_flag {
+	DEV_LEAF = 1,	   /* a disk whose requests are recorded */
+	DEV_VOLUME = 2,	   /* a device above disks, whose bios are recorded */
+	DEV_COMPONENT = 4, /* a partition or disk that a recorded volume is made of */
+};
+
+/* A device number of concern. */
+struct dev_entry {
+	u32 dev;  /* major << 20 | minor */
+	u8 index; /* of the leaf or volume; NO_DEV: neither */
+	u8 flags; /* enum dev_flag; 0: the slot is empty */
+	u8 parent; /* of a component: index of the one volume that it is part of; NO_DEV: several, or none */
+	u8 pad;
 };
 
 /* A request in flight: between issue and completion. */

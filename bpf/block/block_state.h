@@ -8,13 +8,11 @@
 #define MAX_CPUS 8192 /* the kernel's own limit */
 
 /* Set before loading. */
-const volatile u32 dev_count;
-const volatile u32 dev_major[MAX_DEVS];
-const volatile u32 dev_minor[MAX_DEVS];
-const volatile u32 dev_base[MAX_DEVS]; /* first slot of this disk in `inflight` */
-const volatile u32 dev_tags[MAX_DEVS]; /* slots a hardware queue */
-const volatile bool dev_fua[MAX_DEVS]; /* the disk does FUA: no flush behind a FUA write */
-u64 attached_ns;		       /* set when all programs are attached */
+const volatile u32 dev_number[MAX_DEVS]; /* major << 20 | minor, by index */
+const volatile u32 dev_base[MAX_DEVS];	 /* first slot of this disk in `inflight` */
+const volatile u32 dev_tags[MAX_DEVS];	 /* slots a hardware queue */
+const volatile bool dev_fua[MAX_DEVS];	 /* the disk does FUA: no flush behind a FUA write */
+u64 attached_ns;			 /* set when all programs are attached */
 volatile bool recording; /* set when all sources are attached; the rings are not emptied before */
 const volatile u64 ring_mask; /* records a ring, minus one */
 const volatile bool have_cgroup;
@@ -124,6 +122,21 @@ static __always_inline u64 address_of(const void *object, enum program program)
 	return address_words[cpu].word[program];
 }
 
+/*
+ * All device numbers that matter, at most one a slot: slot_of_dev() finds any of 64 disks and their parts in one step.
+ * The recorder chose the multiplier so that no two numbers meet (collectors/block/dev_table.c).
+ */
+const volatile u32 dev_multiplier;
+const volatile struct dev_entry dev_table[DEV_SLOTS];
+
+/* The device's entry; NULL: it is of no concern. */
+static __always_inline const volatile struct dev_entry *find_dev(u32 dev)
+{
+	const volatile struct dev_entry *entry = &dev_table[DEV_SLOT(dev, dev_multiplier)];
+
+	return entry->dev == dev && entry->flags ? entry : NULL;
+}
+
 static __always_inline struct gendisk *disk_of_bio(struct bio *bio)
 {
 	if (bpf_core_field_exists(struct bio, bi_disk))
@@ -149,12 +162,9 @@ static __always_inline struct gendisk *disk_of(struct request *rq)
 /* Index of a recorded disk; -1: the disk is not recorded. */
 static __always_inline int disk_index(struct gendisk *disk)
 {
-	u32 major = disk->major, minor = disk->first_minor;
+	const volatile struct dev_entry *entry = find_dev(disk->major << 20 | disk->first_minor);
 
-	for (u32 i = 0; i < MAX_DEVS; i++)
-		if (i < dev_count && dev_major[i] == major && dev_minor[i] == minor)
-			return i;
-	return -1;
+	return entry && entry->flags & DEV_LEAF ? entry->index : -1;
 }
 
 static __always_inline u32 slot_index(struct request *rq, int disk)

@@ -18,8 +18,8 @@ typedef int32_t s32;
 typedef int64_t s64;
 #endif
 
-/* Disks whose requests are recorded: as many as DISK= may name (workloads/cli/disk_options.py). */
-#define MAX_DEVS 8
+/* Disks and volumes that are recorded: as many disks as DISK= may name (workloads/cli/disk_options.py). */
+#define MAX_DEVS 64
 
 #include "block/block_records.h"
 #include "calls/call_records.h"

@@ -15,9 +15,11 @@
 #include <sys/mman.h>
 
 #include "common/records.h"
+#include "dev_table.h"
 #include "recorder/bpf_attach.h"
 #include "recorder/bpf_maps.h"
 #include "recorder/clock.h"
+#include "recorder/disks.h"
 #include "recorder/features.h"
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
@@ -64,11 +66,56 @@ static int to_errno(int status)
 	return status ? EIO : 0;
 }
 
+/* The entry of a device number among `count` entries; a new one if it has none. */
+static struct dev_entry *entry_of(struct dev_entry *entries, size_t *count, uint32_t dev)
+{
+	for (size_t i = 0; i < *count; i++)
+		if (entries[i].dev == dev)
+			return &entries[i];
+	entries[*count] = (struct dev_entry){ .dev = dev, .index = NO_DEV, .parent = NO_DEV };
+	return &entries[(*count)++];
+}
+
+/* Tells the programs which device numbers are recorded, and what each of them is. */
+static int set_devices(const struct options *options)
+{
+	struct dev_entry entries[DEV_ENTRIES_MAX] = { 0 };
+	size_t count = 0;
+	uint32_t slots = 0;
+
+	for (int i = 0; i < options->disk_count; i++) {
+		const struct disk *disk = &options->disks[i];
+		uint32_t dev = disk->major << 20 | disk->minor;
+		struct dev_entry *entry = entry_of(entries, &count, dev);
+
+		entry->index = i;
+		entry->flags |= disk->is_volume ? DEV_VOLUME : DEV_LEAF;
+		skel->rodata->dev_number[i] = dev;
+		skel->rodata->dev_base[i] = slots;
+		skel->rodata->dev_tags[i] = disk->tags;
+		skel->rodata->dev_fua[i] = disk->fua;
+		if (!disk->is_volume)
+			slots += disk->hw_queues * disk->tags;
+	}
+	for (int i = 0; i < options->component_count; i++) {
+		uint32_t dev = options->components[i];
+		struct dev_entry *entry = entry_of(entries, &count, dev);
+		int holder = disks_holder(options, dev);
+
+		entry->flags |= DEV_COMPONENT;
+		entry->parent = holder < 0 ? NO_DEV : holder;
+	}
+	skel->rodata->dev_multiplier =
+		dev_table_fill((void *)skel->rodata->dev_table, entries, count);
+	if (count && !skel->rodata->dev_multiplier)
+		return -1;
+	return bpf_map__set_max_entries(skel->maps.inflight, slots ? slots : 1);
+}
+
 /* Sizes the rings to the number of CPUs and the table of requests in flight to the disks' tags. */
 static int configure(const struct options *options)
 {
 	uint64_t records = RING_RECORDS_MAX;
-	uint32_t slots = 0;
 
 	while (records > RING_RECORDS_MIN &&
 	       records * cpus * BLOCK_RINGS_PER_CPU * sizeof(struct block_record) > RINGS_BYTES_MAX)
@@ -83,25 +130,13 @@ static int configure(const struct options *options)
 	skel->rodata->memory_cgroup_id = options->probe ? 1 : options->memory_cgroup_id;
 	disks = options->disks;
 	disk_count = options->disk_count;
-	/* A probe has no disk, but with none the verifier would skip the code that handles one. */
-	skel->rodata->dev_count = options->probe ? MAX_DEVS : options->disk_count;
-	for (int i = 0; i < options->disk_count; i++) {
-		const struct disk *disk = &options->disks[i];
-
-		skel->rodata->dev_major[i] = disk->major;
-		skel->rodata->dev_minor[i] = disk->minor;
-		skel->rodata->dev_base[i] = slots;
-		skel->rodata->dev_tags[i] = disk->tags;
-		skel->rodata->dev_fua[i] = disk->fua;
-		slots += disk->hw_queues * disk->tags;
-	}
-	if (!slots)
-		slots = 1; /* a map can't be empty */
-	inflight_bytes = map_bytes(sizeof(struct block_inflight), slots);
+	if (set_devices(options))
+		return -1;
+	inflight_bytes =
+		map_bytes(sizeof(struct block_inflight), bpf_map__max_entries(skel->maps.inflight));
 	counts_bytes = map_bytes(sizeof(struct block_counts), cpus);
 	if (bpf_map__set_value_size(skel->maps.rings, ring_bytes) ||
 	    bpf_map__set_max_entries(skel->maps.rings, ring_count) ||
-	    bpf_map__set_max_entries(skel->maps.inflight, slots) ||
 	    bpf_map__set_max_entries(skel->maps.counts, cpus))
 		return -1;
 	return 0;

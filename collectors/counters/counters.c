@@ -5,7 +5,7 @@
  *
  * No BPF: the kernel's text files below /proc and /sys, kept open and read again. Cumulative values are the kernel's
  * (since boot), in nanoseconds and bytes; disk.in_flight and the mem.* are values of the moment. A sample's time is taken
- * just before its file is read. The disk's counters are those of the first disk.
+ * just before its file is read. disk.* are sampled of every device that is recorded or named with --counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -79,34 +79,37 @@ static const char *const names[NAME_COUNT] = {
 struct counter_record {
 	uint64_t t_ns;
 	int64_t value;
+	uint32_t dev; /* major << 20 | minor; 0: the system's */
 	uint16_t name;
-	uint8_t pad[6]; /* not in the header: no reader sees it */
+	uint8_t pad[2]; /* not in the header: no reader sees it */
 };
 
 /* A text file of the kernel, read at each sample. */
 struct kernel_file {
-	const char *path;    /* NULL: not read */
+	const char *path;    /* NULL: of a disk, below /sys/block */
 	const char *missing; /* note when it can't be read */
 	void (*parse)(char *text, uint64_t now);
 	int fd;
+	uint32_t dev;
 };
 
 /* sample() is called by the main thread, and by the thread of borders.c. */
 static pthread_mutex_t sampling = PTHREAD_MUTEX_INITIALIZER;
 static struct collector_state state;
 static struct rec_file *file;
-static struct counter_record batch[NAME_COUNT];
+static struct counter_record batch[NAME_COUNT]; /* of one file */
 static size_t batch_count;
+static uint32_t batch_dev;
 static uint64_t bin_ns, next_ns;
 static long tick_ns;
-static char disk_path[64];
 static char text[TEXT_BYTES];
 
 static void put(int name, uint64_t now, uint64_t value)
 {
 	if (batch_count < NAME_COUNT)
-		batch[batch_count++] =
-			(struct counter_record){ .t_ns = now, .value = value, .name = name };
+		batch[batch_count++] = (struct counter_record){
+			.t_ns = now, .value = value, .dev = batch_dev, .name = name
+		};
 }
 
 /* "cpu  user nice system idle iowait irq softirq steal guest guest_nice"; guest is part of user already. */
@@ -201,23 +204,21 @@ static void parse_disk(char *line, uint64_t now)
 		put(DISK_FLUSH_REQUESTS, now, v[15]);
 }
 
-static struct kernel_file files[] = {
-	{ "/proc/stat", "/proc/stat can't be read", parse_stat, -1 },
-	{ "/proc/meminfo", "/proc/meminfo can't be read", parse_meminfo, -1 },
-	{ "/proc/pressure/cpu", "no CPU pressure (boot with psi=1)", parse_psi_cpu, -1 },
-	{ "/proc/pressure/io", "no I/O pressure (boot with psi=1)", parse_psi_io, -1 },
-	{ "/proc/pressure/memory", "no memory pressure (boot with psi=1)", parse_psi_memory, -1 },
-	{ NULL, "the disk's counters can't be read", parse_disk, -1 },
+#define SYSTEM_FILES 5
+/* Behind these: a file of each disk. */
+static struct kernel_file files[SYSTEM_FILES + 2 * MAX_DEVS] = {
+	{ "/proc/stat", "/proc/stat can't be read", parse_stat, -1, 0 },
+	{ "/proc/meminfo", "/proc/meminfo can't be read", parse_meminfo, -1, 0 },
+	{ "/proc/pressure/cpu", "no CPU pressure (boot with psi=1)", parse_psi_cpu, -1, 0 },
+	{ "/proc/pressure/io", "no I/O pressure (boot with psi=1)", parse_psi_io, -1, 0 },
+	{ "/proc/pressure/memory", "no memory pressure (boot with psi=1)", parse_psi_memory, -1,
+	  0 },
 };
-#define FILE_COUNT (sizeof(files) / sizeof(files[0]))
-#define DISK_FILE  (&files[FILE_COUNT - 1])
+static size_t file_count;
 
 static void sample(void)
 {
-	size_t written;
-
-	batch_count = 0;
-	for (size_t i = 0; i < FILE_COUNT; i++) {
+	for (size_t i = 0; i < file_count; i++) {
 		uint64_t now = monotonic_ns();
 		ssize_t n;
 
@@ -230,11 +231,12 @@ static void sample(void)
 			continue;
 		}
 		text[n] = 0;
+		batch_count = 0;
+		batch_dev = files[i].dev;
 		files[i].parse(text, now);
+		state.seen += batch_count;
+		state.recorded += rec_file_write(file, &state, batch, batch_count);
 	}
-	state.seen += batch_count;
-	written = rec_file_write(file, &state, batch, batch_count);
-	state.recorded += written;
 }
 
 static void at_border(void)
@@ -249,11 +251,12 @@ static void close_all(void)
 {
 	rec_file_close(file, &state);
 	file = NULL;
-	for (size_t i = 0; i < FILE_COUNT; i++) {
+	for (size_t i = 0; i < file_count; i++) {
 		if (files[i].fd >= 0)
 			close(files[i].fd);
 		files[i].fd = -1;
 	}
+	file_count = 0;
 }
 
 static int open_table(const struct options *options)
@@ -269,12 +272,14 @@ static int open_table(const struct options *options)
 		"\"bin_ns\":%llu,\"fields\":["
 		"{\"name\":\"t_ns\",\"offset\":%zu,\"bytes\":8,\"type\":\"u64\"},"
 		"{\"name\":\"value\",\"offset\":%zu,\"bytes\":8,\"type\":\"i64\"},"
+		"{\"name\":\"dev\",\"offset\":%zu,\"bytes\":4,\"type\":\"u32\"},"
 		"{\"name\":\"name\",\"offset\":%zu,\"bytes\":2,\"type\":\"u16\",\"enum\":\"counter_name\"}],"
 		"\"enums\":{\"counter_name\":{",
 		sizeof(struct counter_record),
 		__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big",
 		(unsigned long long)options->bin_ns, offsetof(struct counter_record, t_ns),
-		offsetof(struct counter_record, value), offsetof(struct counter_record, name));
+		offsetof(struct counter_record, value), offsetof(struct counter_record, dev),
+		offsetof(struct counter_record, name));
 	for (int i = 0; i < NAME_COUNT; i++)
 		fprintf(out, "%s\"%d\":\"%s\"", i ? "," : "", i, names[i]);
 	fputs("}}}", out);
@@ -284,29 +289,42 @@ static int open_table(const struct options *options)
 	return file ? 0 : -1;
 }
 
+/* Opens the file; a note says if it can't be read. path: the file's. */
+static void open_file(struct kernel_file *of, const char *path)
+{
+	char byte;
+
+	of->fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* Where PSI is off the files may be there and refuse to be read. */
+	if (of->fd >= 0 && pread(of->fd, &byte, 1, 0) != 1) {
+		close(of->fd);
+		of->fd = -1;
+	}
+	if (of->fd < 0)
+		reason_add(state.notes, of->missing, 1);
+}
+
+static void add_disk(const struct disk *disk)
+{
+	struct kernel_file *of = &files[file_count++];
+	char path[sizeof("/sys/block//stat") + sizeof(disk->name)];
+
+	*of = (struct kernel_file){ NULL, "the disk's counters can't be read", parse_disk, -1,
+				    disk->major << 20 | disk->minor };
+	snprintf(path, sizeof(path), "/sys/block/%s/stat", disk->name);
+	open_file(of, path);
+}
+
 static int open_all(const struct options *options)
 {
 	bin_ns = options->bin_ns;
 	tick_ns = 1000000000L / sysconf(_SC_CLK_TCK);
-	if (options->disk_count) {
-		snprintf(disk_path, sizeof(disk_path), "/sys/block/%s/stat",
-			 options->disks[0].name);
-		DISK_FILE->path = disk_path;
-	}
-	for (size_t i = 0; i < FILE_COUNT; i++) {
-		char byte;
-
-		if (!files[i].path)
-			continue;
-		files[i].fd = open(files[i].path, O_RDONLY | O_CLOEXEC);
-		/* Where PSI is off the files may be there and refuse to be read. */
-		if (files[i].fd >= 0 && pread(files[i].fd, &byte, 1, 0) != 1) {
-			close(files[i].fd);
-			files[i].fd = -1;
-		}
-		if (files[i].fd < 0)
-			reason_add(state.notes, files[i].missing, 1);
-	}
+	for (file_count = 0; file_count < SYSTEM_FILES; file_count++)
+		open_file(&files[file_count], files[file_count].path);
+	for (int i = 0; i < options->disk_count; i++)
+		add_disk(&options->disks[i]);
+	for (int i = 0; i < options->counted_count; i++)
+		add_disk(&options->counted[i]);
 	if (files[0].fd < 0)
 		return collector_off(&state, "mount proc on /proc", "/proc/stat can't be read: %s",
 				     strerror(errno));

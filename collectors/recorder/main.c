@@ -2,7 +2,8 @@
 /*
  * The recorder: attaches the collectors, empties their buffers until it is stopped, and writes their tables.
  *
- *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--memory-cgroup DIR]
+ *   recorder --out DIR [--disk NAME]… [--hidden 4095:N=NAME]… [--volume NAME]… [--component MAJOR:MINOR]…
+ *            [--counted NAME]… (disks.h explains these) [--cgroup DIR] [--memory-cgroup DIR]
  *            [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
  *            [--collect a,b] (default: the collectors that are on by default)
  *            [--borders SOCKET [--owner UID]] [--room-bytes N] [--floor-bytes N] (room.h) [--addresses] [--verbose]

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Command-line options, and the queue settings of each --disk from /sys/block. main.c explains the options. */
+/* Command-line options. main.c explains the options; disks.c reads what the disks among them are like. */
 #include "options.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -12,78 +11,13 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "disks.h"
 #include "registry.h"
-
-#define TEXT(macro)    #macro
-#define TEXT_OF(macro) TEXT(macro)
 
 int fail(const char *subject, const char *problem)
 {
 	fprintf(stderr, "recorder: %s: %s\n", subject, problem);
 	return -1;
-}
-
-/* Depth of the deepest tag set: /sys/block/NAME/mq/N/nr_tags. */
-static void count_tags(struct disk *disk)
-{
-	char path[sizeof("/sys/block//mq") + sizeof(disk->name)];
-	struct dirent *entry;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/sys/block/%s/mq", disk->name);
-	dir = opendir(path);
-	if (!dir)
-		return;
-	while ((entry = readdir(dir))) {
-		char file[sizeof(path) + sizeof(entry->d_name) + 16];
-		unsigned int tags = 0;
-		FILE *in;
-
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(file, sizeof(file), "%s/%s/nr_tags", path, entry->d_name);
-		in = fopen(file, "re");
-		if (!in)
-			continue;
-		if (fscanf(in, "%u", &tags) == 1 && tags > disk->tags)
-			disk->tags = tags;
-		fclose(in);
-		disk->hw_queues++;
-	}
-	closedir(dir);
-}
-
-static int add_disk(struct options *options, const char *name)
-{
-	struct disk *disk = &options->disks[options->disk_count];
-	char path[128];
-	FILE *in;
-	int got;
-
-	if (options->disk_count == MAX_DEVS)
-		return fail(name, "too many disks; at most " TEXT_OF(MAX_DEVS));
-	if (strchr(name, '/') || strlen(name) >= sizeof(disk->name))
-		return fail(name, "not a disk; give a name from /sys/block");
-	snprintf(disk->name, sizeof(disk->name), "%s", name);
-	snprintf(path, sizeof(path), "/sys/block/%s/dev", name);
-	in = fopen(path, "re");
-	if (!in)
-		return fail(name, "no such disk; give a name from /sys/block");
-	got = fscanf(in, "%u:%u", &disk->major, &disk->minor);
-	fclose(in);
-	if (got != 2)
-		return fail(name, "its device number can't be read");
-	count_tags(disk);
-	snprintf(path, sizeof(path), "/sys/block/%s/queue/fua", name);
-	in = fopen(path, "re");
-	if (in) {
-		disk->fua = fgetc(in) == '1';
-		fclose(in);
-	}
-	if (!disk->tags)
-		return fail(name, "has no request queue (blk-mq); watch the disks below it");
-	options->disk_count++;
-	return 0;
 }
 
 /* Adds a file system under test: first the target, then further file systems on a watched device. */
@@ -158,6 +92,10 @@ int options_parse(int argc, char **argv, struct options *options)
 	static const struct option known[] = {
 		{ "out", required_argument, NULL, 'o' },
 		{ "disk", required_argument, NULL, 'd' },
+		{ "hidden", required_argument, NULL, 'h' },
+		{ "volume", required_argument, NULL, 'w' },
+		{ "component", required_argument, NULL, 'e' },
+		{ "counted", required_argument, NULL, 'n' },
 		{ "cgroup", required_argument, NULL, 'g' },
 		{ "memory-cgroup", required_argument, NULL, 'y' },
 		{ "target-dev", required_argument, NULL, 't' },
@@ -187,7 +125,23 @@ int options_parse(int argc, char **argv, struct options *options)
 				return fail(optarg, strerror(errno));
 			break;
 		case 'd':
-			if (add_disk(options, optarg))
+			if (disks_add(options, optarg))
+				return -1;
+			break;
+		case 'h':
+			if (disks_add_hidden(options, optarg))
+				return -1;
+			break;
+		case 'w':
+			if (disks_add_volume(options, optarg))
+				return -1;
+			break;
+		case 'e':
+			if (disks_add_component(options, optarg))
+				return -1;
+			break;
+		case 'n':
+			if (disks_add_counted(options, optarg))
 				return -1;
 			break;
 		case 'g':

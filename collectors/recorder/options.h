@@ -8,15 +8,25 @@
 
 #include "common/records.h"
 
-#define MAX_TARGETS 256 /* file systems under test */
+#define MAX_TARGETS    256 /* file systems under test */
+#define MAX_COMPONENTS 256 /* partitions and disks that volumes are made of */
+#define HIDDEN_MAJOR \
+	4095 /* of the numbers given to disks without one; the kernel's major numbers end below it */
 
-/* One disk whose requests are recorded. */
+/* One disk whose requests are recorded, or a volume above disks, whose bios are recorded. */
 struct disk {
 	char name[32]; /* as in /sys/block */
 	unsigned int major, minor;
-	unsigned int hw_queues; /* blk-mq hardware queues */
-	unsigned int tags;	/* tags of the deepest hardware queue */
-	bool fua;		/* FUA writes need no flush behind them (queue/fua) */
+	unsigned int
+		hw_queues; /* blk-mq hardware queues; 0: a volume without requests of its own */
+	unsigned int tags; /* tags of the deepest hardware queue */
+	bool fua;	   /* FUA writes need no flush behind them (queue/fua) */
+	bool is_hidden; /* a path of NVMe multipath: no device number, so it is known by its name */
+	bool is_volume;
+	bool has_parts;	 /* a volume made of other devices; zram is not */
+	bool has_parity; /* md of level 4, 5 or 6 */
+	/* md: where the data begins on each member. */
+	uint64_t data_offset_sectors;
 };
 
 struct options {
@@ -26,6 +36,11 @@ struct options {
 	int out_fd; /* directory of the tables */
 	struct disk disks[MAX_DEVS];
 	int disk_count;
+	int volume_count;		     /* of the disks */
+	uint32_t components[MAX_COMPONENTS]; /* major << 20 | minor */
+	int component_count;
+	struct disk counted[MAX_DEVS]; /* only their counters are sampled */
+	int counted_count;
 	int cgroup_fd; /* cgroup2 directory of the workload; -1: everything is the workload */
 	/* Inode of the directory that the workload's memory is charged to; 0: written-back pages have no owner. */
 	uint64_t memory_cgroup_id;

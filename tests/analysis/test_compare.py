@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from analysis.__main__ import main
 from analysis.figures import save, style
 from analysis.figures.compare import iographs
+from analysis.figures.disk_panel import joined_ranges
 from analysis.measures.common.statistics import Mean, differ
 from analysis.measures.compare.compared_run import Compared, load_compared
 from analysis.render import text
@@ -519,7 +520,7 @@ def test_colour_depth_means_the_same_bytes_in_every_run(tmp_path: Path) -> None:
         spec.block = [request(START_NS + i * SECOND // 10, i * 5000, size) for i in range(90)]
         runs.append(load_compared(letter, spec.write(tmp_path / letter)))
     maps = iographs.disk_maps(runs)
-    ranges = iographs._shared_ranges(maps)
+    ranges = joined_ranges(disk.ranges() for disk in maps if disk is not None)
     one, other = maps
     assert one is not None and other is not None
     low, high = ranges["write", "data"]

@@ -19,7 +19,7 @@ from analysis.report import make_report
 from analysis.rundir import devices
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
-from tests.analysis.synthetic import START_NS, Spec, decaying_ext3, request, run_json
+from tests.analysis.synthetic import START_NS, Spec, request, run_json
 
 MAIN, JOURNAL, OTHER = 7 << 20 | 3, 7 << 20 | 9, 8 << 20 | 16
 
@@ -223,13 +223,3 @@ def test_axis_has_the_offsets_of_each_device(tmp_path: Path) -> None:
     border = disk.row_of(disk.axis.stretches[-1][0])
     in_journal = [float(label) for tick, label in zip(ticks, labels, strict=True) if tick >= border]
     assert in_journal and max(in_journal) <= 100 * 100 * 512 / 1e9
-
-
-def test_picture_of_two_devices_is_drawn(tmp_path: Path) -> None:
-    spec = decaying_ext3(3, 200)
-    spec.run = two_disks()
-    for row in spec.block:
-        if row.get("class") == "journal":
-            row["dev"] = JOURNAL
-    make_report(spec.write(tmp_path / "r"))
-    assert (tmp_path / "r" / "iograph.png").stat().st_size > 0

@@ -166,7 +166,7 @@ def test_cpus_takes_a_count_or_a_list() -> None:
         ({"JOURNAL": "file", "FS": "ext2"}, "JOURNAL does not fit ext2"),
         ({"DISK": "file file"}, "DISK names 2 disks and ext3 uses one: give one, or FS=btrfs"),
         ({"DISK": "file ram", "FS": "btrfs"}, "mixes kinds of disks"),
-        ({"DISK": " ".join(["file"] * 9), "FS": "btrfs"}, "at most 8"),
+        ({"DISK": " ".join(["file"] * 65), "FS": "btrfs"}, "at most 64"),
         ({"DISK": "/dev/sdb /dev/sdb", "FS": "btrfs", "ERASE": "/dev/sdb"}, "is given twice"),
         ({"DISK": "/dev/sdb /dev/sdc", "FS": "btrfs", "ERASE": "/dev/sdb"}, "DISK=/dev/sdc would be erased"),
         ({"DISK": "'file"}, "cannot be split into names"),

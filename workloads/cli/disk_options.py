@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from workloads.system.errors import OptionError, nearest
 
-MOST_DISKS = 8
+MOST_DISKS = 64
 
 
 def parse_disk(text: str) -> dict[str, object]:

@@ -97,16 +97,6 @@ def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
     return maps
 
 
-def _shared_ranges(maps: Sequence[DiskPanels | None]) -> disk_panel.Ranges:
-    """Fewest and most bytes of a cell over all runs."""
-    shared: disk_panel.Ranges = {}
-    for one in maps:
-        for key, (low, high) in (one.ranges() if one is not None else {}).items():
-            before = shared.get(key, (low, high))
-            shared[key] = (min(low, before[0]), max(high, before[1]))
-    return shared
-
-
 Draw = Callable[[Axes], list[Handle]]
 
 
@@ -153,8 +143,8 @@ def _mark(runs: Sequence[Compared], collectors: Sequence[str]) -> str:
 
 def _disk_rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[Row]:
     """The disk maps of writes and of reads; an operation that no run has is left out."""
-    ranges, strips = _shared_ranges(maps), _bands(runs, maps)
     known = [disk for disk in maps if disk is not None]
+    ranges, strips = disk_panel.joined_ranges(disk.ranges() for disk in known), _bands(runs, maps)
     moved = {op: max((disk.bytes_[op] for disk in known), default=0) for op in disk_panel.OPS}
     rows = []
     for op in disk_panel.OPS:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Queue depth: requests at the device, mean and highest, and with them those that are queued."""
+"""Queue depth: requests at the device, mean and highest, and with them those that are queued.
+
+Of several disks: the mean of each, as their sum tells nothing about one of them.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ from matplotlib.patches import Patch
 
 from analysis.figures import style
 from analysis.figures.axes import Handle, from_zero, legend_line
+from analysis.figures.device_lines import by_disk, draw_lines
 from analysis.figures.panel import Graph, Panel, no_requests
 
 
 def _draw(ax: Axes, graph: Graph) -> list[Handle]:
     depth = graph.results.device.depth
+    if graph.results.device.series:
+        return draw_lines(ax, graph, lambda disk: disk.depth)
     if depth is None:
         return []
     edges = graph.results.timeline.edges_s
@@ -29,13 +35,19 @@ def _draw(ax: Axes, graph: Graph) -> list[Handle]:
     ]
 
 
+def _title(graph: Graph) -> str:
+    if not graph.results.device.series:
+        return "Queue depth, requests"
+    return f"Queue depth, requests at the device (mean), {by_disk(graph)}"
+
+
 PANEL = Panel(
     key="queue_depth",
     order=60,
     height_in=0.75,
     collectors=("block",),
     needs=lambda results: results.block,
-    title=lambda _: "Queue depth, requests",
+    title=_title,
     draw=_draw,
     empty=no_requests,
 )

@@ -60,9 +60,10 @@ def _draw(ax: Axes, graph: Graph) -> list[Handle]:
             _draw_line(ax, results, sign * own[op], style.OWN, 1.2, 2.2, style.DASHED)
     _scale(ax, *_heights(results))
     handles: list[Handle] = [_application_entry(results)]
-    handles += [Patch(color=style.CLASS[c], label=f"device, {c}") for c in CLASSES if c in used]
+    device = "disks" if graph.all_disks else "device"
+    handles += [_class_entry(c, f"{device}, {c}") for c in CLASSES if c in used]
     if own:
-        handles.append(legend_line(style.OWN, "device, workload's", 1.2, style.DASHED))
+        handles.append(legend_line(style.OWN, f"{device}, workload's", 1.2, style.DASHED))
     return handles
 
 
@@ -77,6 +78,17 @@ def _draw_device(ax: Axes, results: Results, op: str) -> set[str]:
             continue
         color, low = style.CLASS[class_], sign * base
         ax.stairs(sign * (base + values), edges, baseline=low, fill=True, color=color, lw=0)
+        if class_ in style.HATCH:
+            ax.stairs(
+                sign * (base + values),
+                edges,
+                baseline=low,
+                fill=True,
+                facecolor="none",
+                edgecolor=style.HATCH_INK[class_],
+                hatch=style.HATCH[class_],
+                lw=0,
+            )
         base = base + values
         used.add(class_)
     return used
@@ -100,6 +112,14 @@ def _scale(ax: Axes, top: float, bottom: float) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(number))
     if reads:
         ax.axhline(0, color="#555555", lw=0.8)
+
+
+def _class_entry(class_: str, label: str) -> Patch:
+    color = style.CLASS[class_]
+    if class_ not in style.HATCH:
+        return Patch(color=color, label=label)
+    ink, hatch = style.HATCH_INK[class_], style.HATCH[class_]
+    return Patch(facecolor=color, edgecolor=ink, hatch=hatch, lw=0, label=label)
 
 
 def _application_entry(results: Results) -> Handle:

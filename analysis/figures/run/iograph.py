@@ -14,15 +14,20 @@ from matplotlib.ticker import MaxNLocator
 from analysis import units
 from analysis.figures import disk_panel, save, style
 from analysis.figures.axes import say_empty
+from analysis.figures.device_maps import DeviceMaps
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.panel import Graph, Panel, find_panels
 from analysis.figures.panels.throughput import APPLICATION_BOUND
 from analysis.figures.phase_strip import draw_phases, make_strip
+from analysis.figures.whole_disk import draw_whole_disk
+from analysis.measures.device import by_time
 from analysis.measures.results import Results
+from analysis.render import titles
 from analysis.render.output import Drawing, Made, Output, RunSource
 from analysis.rundir import devices
-from analysis.rundir.run import Run
+from analysis.rundir.devices import Device
+from analysis.rundir.run import Run, clean
 from analysis.sections.owner_labels import totals
 from analysis.tables.load import Tables
 
@@ -35,11 +40,12 @@ TITLE_GAP_IN = 0.34  # above each panel
 HEAD_IN = 0.78  # title and subtitle
 BANNER_IN = 0.2
 FOOT_IN = 1.05
-FOOT_WITH_BANDS_IN = 1.15
+LINE_IN = 0.1  # a further line of the foot
 
 SUBTITLE_LETTERS = 120
 BANNER_LETTERS = 114
 BANNERS_SHOWN = 3
+LABEL_LETTERS = 40
 CAPTION = "IO graph: disk offset, throughput, rates, latency, queue depth, lock waits, dirty pages over time"
 
 
@@ -89,18 +95,19 @@ def draw(
         panels_in=[panel.height(graph) for panel in panels],
         banners=len(shown),
         strip_in=strip.height_in + 0.08 if strip else 0.0,
-        foot_in=FOOT_IN if graph.bands is None else FOOT_WITH_BANDS_IN,
+        foot_in=FOOT_IN + LINE_IN * graph.has_bands + LINE_IN * bool(results.device.series),
     )
     figure = Figure(figsize=(WIDTH_IN, layout.height_in))
     FigureCanvasAgg(figure)
     _draw_head(figure, layout, title, subtitle, shown)
     axes = _draw_panels(figure, layout, panels, graph)
     _draw_time_axis(axes, results)
+    in_time = [ax for ax in figure.axes if ax.get_shared_x_axes().joined(ax, axes[0])]
     if graph.disk is not None:
-        graph.disk.draw_whole_disk(figure, axes[: len(disk_panel.OPS)])
+        draw_whole_disk(graph.disk, figure, axes[: len(disk_panel.OPS)])
     if strip is not None and phases is not None:
         box = layout.box(layout.top_in + 0.02, strip.height_in)
-        draw_phases(figure, box, strip, phases, results, axes)
+        draw_phases(figure, box, strip, phases, results, in_time)
     foot, y = _foot(graph, panels), 0.1 / layout.height_in
     figure.text(layout.left, y, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
     return figure
@@ -108,13 +115,31 @@ def draw(
 
 def _make_graph(run: Run, tables: Tables, results: Results) -> Graph:
     """What the panels draw: the results, and the disk maps, which are made of the block table."""
-    disk = bands = None
-    if tables.block is not None:
-        used = devices.with_requests(run, tables.block)
-        disk = DiskPanels.make(tables.block, used, results)
-        if disk is not None:
-            bands = DiskBands.make(disk, [device.number for device in used], results.geometry)
-    return Graph(run, results, disk, bands, PLOT_IN)
+    if tables.block is None:
+        return Graph(run, results)
+    used = devices.with_requests(run, tables.block)
+    if len(used) > 1:
+        labels = [device_label(device) for device in used]
+        maps = DeviceMaps.make(tables.block, used, labels, results, "disk")
+        return Graph(run, results, devices=maps, plot_in=PLOT_IN)
+    disk = DiskPanels.make(tables.block, used, results)
+    bands = (
+        DiskBands.make(disk, [device.number for device in used], results.geometry)
+        if disk is not None
+        else None
+    )
+    return Graph(run, results, disk, bands, plot_in=PLOT_IN)
+
+
+def device_label(device: Device) -> str:
+    """What a small map is of: name and role, what the device is, and its size."""
+    kind = device.facts.get("model") or device.facts.get("kind")
+    parts = [
+        device.label,
+        clean(kind, LABEL_LETTERS) if isinstance(kind, str) else "",
+        units.bytes_(device.size_bytes) if device.size_bytes else "size not known",
+    ]
+    return " · ".join(part for part in parts if part)
 
 
 def _shown_banners(banners: Sequence[str]) -> list[str]:
@@ -176,7 +201,9 @@ def _foot(graph: Graph, panels: Sequence[Panel]) -> str:
         f"Rates: count / real length of the bin ({graph.results.timeline.width_ns / 1e9:g} s). Seek: starts"
         " more than 128 sectors from the end of the previous request of its device, in issue order.\n"
     )
-    if graph.bands is not None:
+    if graph.results.device.series:
+        foot += f"{by_time.DEFINITION[0].upper()}{by_time.DEFINITION[1:]}\n"
+    if graph.has_bands:
         foot += (
             "Strip at the right of the offsets: areas of the file system (dark: journal; orange: metadata;"
             " blue: data; grey: any of these; white: unused).\n"
@@ -200,12 +227,11 @@ def render(
 
 def make_subtitle(run: Run, results: Results) -> str:
     """The line below the title: disk, scheduler, kernel, CPUs, what was moved, date."""
-    size = run.int_("device", "size_bytes")
     moved = sum(row.bytes for row in results.device_totals if row.op in ("read", "write"))
     requests = sum(row.requests for row in results.device_totals)
     scheduler = run.text("device", "scheduler")
     parts = [
-        " ".join(p for p in (run.text("device", "name"), f"({units.bytes_(size)})" if size else "") if p),
+        titles.disk_name(run, len(results.device.series)),
         f"scheduler {scheduler}" if scheduler else "",
         f"Linux {k}" if (k := run.text("kernel", "release")) else "",
         f"{run.cpus} CPUs" if run.cpus else "",

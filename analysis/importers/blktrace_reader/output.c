@@ -36,6 +36,11 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_REQUEST(end_by_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(sector, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(ino, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(origin, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(origin_ns, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(origin_sector, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(cgroup, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(origin_dev, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(bytes, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(dev, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(sb_dev, "u32"), "", ",");
@@ -61,7 +66,7 @@ static void describe_block(FILE *out)
 		"\"4\":\"write_zeroes\",\"5\":\"secure_erase\",\"6\":\"zone\",\"7\":\"driver\","
 		"\"8\":\"other\"},"
 		"\"block_class\":{\"0\":\"unknown\",\"1\":\"data\",\"2\":\"metadata\","
-		"\"3\":\"journal\"},"
+		"\"3\":\"journal\",\"4\":\"volume\",\"5\":\"parity\"},"
 		"\"block_source\":{\"0\":\"bio\",\"1\":\"request\"},"
 		"\"block_submitter\":{\"0\":\"unknown\",\"1\":\"workload\",\"2\":\"kernel_thread\","
 		"\"3\":\"upper_device\",\"4\":\"recorder\",\"5\":\"other\"},"

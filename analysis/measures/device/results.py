@@ -12,6 +12,7 @@ from analysis.measures.common.timeline import Timeline
 from analysis.measures.common.window import Window
 from analysis.measures.device import queue_depth, utilization
 from analysis.measures.device.by_device import DeviceRow, by_device, disk_bytes
+from analysis.measures.device.by_time import DeviceSeries, by_time
 from analysis.rundir.devices import counted, with_requests
 from analysis.rundir.run import Run
 from analysis.tables.block import Block
@@ -49,6 +50,7 @@ class DeviceResults:
 
     counters: DiskCounters
     rows: list[DeviceRow] = field(default_factory=list)  # one a device; none if one device had all requests
+    series: list[DeviceSeries] = field(default_factory=list)  # as rows
     depth: DepthResults | None = None
     utilization: dict[int, utilization.Utilization] = field(default_factory=dict)  # by device number
     labels: dict[int, str] = field(default_factory=dict)  # by device number
@@ -84,6 +86,7 @@ def measure_devices(
     return DeviceResults(
         counters=counters,
         rows=by_device(block, distances, devices, timeline) if len(devices) > 1 else [],
+        series=by_time(block, distances, devices, timeline) if len(devices) > 1 else [],
         depth=DepthResults(times.depth_at_device, times.depth_queued),
         utilization={
             device.number: times.utilization
