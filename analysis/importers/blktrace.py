@@ -2,8 +2,10 @@
 """Import block traces of blktrace: one file per CPU, or a binary dump (blkparse -d).
 
 This module locates the files and writes run.json. build/import-blktrace (blktrace_reader/) reads the files
-and pairs their events to requests. Other formats are first converted to such a stream (text.py). A block
-trace has no inode or class of a request, and no locks, calls or counters: reports state what is missing.
+and pairs their events to requests. Other formats are first converted to such a stream (text.py). From a trace
+of stacked devices it also writes the bios of volumes, and which of them each request serves (stack.py).
+A block trace has no inode or class of a request, and no locks, calls or counters: reports state what is
+missing.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 
 from analysis.errors import OptionError, ReportError, TableError
 from analysis.importers.directory import ImportedRun
+from analysis.importers.stack import stack_of
 from analysis.rundir.files import parse_json, read_json_object
 from analysis.rundir.run import as_int, clean
 
@@ -121,17 +124,21 @@ def _read(run: ImportedRun, source: Source) -> dict[str, Any]:
 
 
 def _devices(source: Source, trace: Mapping[str, Any]) -> dict[str, Any]:
-    """The devices with requests, as run.json has them. A per-CPU file of one device names it."""
+    """The devices as run.json has them, and their stack. A per-CPU file of one device names it."""
     names = dict(source.names)
     for about in trace["files"]:
         matched = _OF_CPU.fullmatch(source.files[about["index"]].name)
         if matched:
             names[about["dev"]] = clean(matched[1], 40)
+    stack = stack_of(trace, names)
+    tops = {root["dev"] for root in stack["roots"]} if stack else set()
+    with_rows = [about for about in trace["devices"] if about["rows"] + about["bio_rows"]]
     devices = [
         {"name": names.get(about["dev"], about["dev"]), "dev": about["dev"], "kind": "imported"}
-        for about in [about for about in trace["devices"] if about["rows"]] or trace["devices"]
+        for about in sorted(with_rows or trace["devices"], key=lambda about: about["dev"] not in tops)
     ]
-    return {"device": devices[0], **({"more_devices": devices[1:]} if len(devices) > 1 else {})}
+    facts = {"device": devices[0], **({"more_devices": devices[1:]} if len(devices) > 1 else {})}
+    return facts | ({"stack": stack} if stack else {})
 
 
 def _warnings(source: Source, trace: Mapping[str, Any]) -> list[str]:
@@ -153,14 +160,8 @@ def _warnings(source: Source, trace: Mapping[str, Any]) -> list[str]:
     if bios := [about["dev"] for about in trace["devices"] if about["bios"]]:
         warnings.append(
             f"{', '.join(bios)} takes bios, not requests (device mapper, md, zram), or its D events were not"
-            " traced: a row is a bio, issued when queued"
+            " traced, and no other device is in the trace: a row is a bio, issued when queued"
         )
-    with_rows = {about["dev"] for about in trace["devices"] if about["rows"]}
-    for remap in trace["remaps"]:
-        if remap["from"] in with_rows and remap["to"] in with_rows and remap["from"] != remap["to"]:
-            warnings.append(
-                f"{remap['from']} is on {remap['to']}, and both were traced: their bytes count twice"
-            )
     if trace["shift_ns"]:
         warnings.append(
             "the trace's times start at its first event (as in a dump of blkparse); 1 s was added"

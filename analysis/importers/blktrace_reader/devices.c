@@ -18,13 +18,23 @@ void devices_free(struct devices *devices)
 	free(devices->table);
 }
 
-struct device *devices_find(struct devices *devices, uint32_t number)
+struct device *devices_known(struct devices *devices, uint32_t number)
 {
-	if (devices->last && devices->last->number == number)
-		return devices->last;
 	for (size_t i = 0; i < devices->count; i++)
 		if (devices->table[i].number == number)
-			return devices->last = &devices->table[i];
+			return &devices->table[i];
+	return NULL;
+}
+
+struct device *devices_find(struct devices *devices, uint32_t number)
+{
+	struct device *known;
+
+	if (devices->last && devices->last->number == number)
+		return devices->last;
+	known = devices_known(devices, number);
+	if (known)
+		return devices->last = known;
 	if (devices->count == MAX_DEVICES)
 		return NULL;
 	devices->last = &devices->table[devices->count++];
@@ -75,16 +85,31 @@ uint64_t devices_missing(const struct devices *devices)
 	return missing;
 }
 
-void devices_remap(struct devices *devices, uint32_t from, uint32_t to)
+struct remap *devices_find_remap(struct devices *devices, uint32_t from, uint32_t to)
 {
-	struct remap *remap = devices->remaps;
-	size_t i = 0;
+	for (size_t i = 0; i < devices->remap_count; i++)
+		if (devices->remaps[i].from == from && devices->remaps[i].to == to)
+			return &devices->remaps[i];
+	return NULL;
+}
 
-	while (i < devices->remap_count && (remap[i].from != from || remap[i].to != to))
-		i++;
-	if (i == MAX_REMAPS)
-		return; /* they are named in a warning; so many are enough */
-	if (i == devices->remap_count)
-		remap[devices->remap_count++] = (struct remap){ .from = from, .to = to };
-	remap[i].count++;
+void devices_remap(struct devices *devices, uint32_t from, uint64_t from_sector, uint32_t to,
+		   uint64_t to_sector)
+{
+	struct remap *remap = devices_find_remap(devices, from, to);
+
+	if (!remap) {
+		if (devices->remap_count == MAX_REMAPS)
+			return; /* they are for the tree of devices; so many are enough */
+		remap = &devices->remaps[devices->remap_count++];
+		*remap = (struct remap){
+			.from = from,
+			.to = to,
+			.is_linear = true,
+			.first_sector = to_sector - from_sector,
+		};
+	}
+	if (remap->first_sector != to_sector - from_sector)
+		remap->is_linear = false;
+	remap->count++;
 }

@@ -11,9 +11,10 @@
 #include "events.h"
 #include "pieces.h"
 
-#define MAX_DEVICES 256
-#define MAX_CPUS    8192 /* the kernel's own limit */
-#define MAX_REMAPS  64
+#define MAX_DEVICES  256
+#define MAX_CPUS     8192 /* the kernel's own limit */
+#define MAX_REMAPS   1024
+#define LAST_FLUSHES 8
 
 /* The events of one CPU: numbered without a gap by the kernel, so those between least and most must be there. */
 struct sequence {
@@ -24,24 +25,43 @@ struct sequence {
 /* The submitter of the next flush, and how many flushes it may cause. */
 struct flush_waiter {
 	uint64_t queue_ns;
+	struct origin origin;
 	uint32_t pid;
 	bool before, after; /* the data; after: only if the device can't write through */
 	char comm[COMM_BYTES];
 };
 
+/* A bio of a volume that asks for a flush. */
+struct flush_bio {
+	uint64_t id, sector;
+	uint32_t thread;
+};
+
 struct device {
 	uint32_t number;
 	bool takes_requests; /* seen; else it takes bios (device mapper, md, zram) */
+	bool remaps;	     /* its bios or requests went on to another device: it is a volume */
+	bool ends_bios;	     /* a bio of it ended that was no request */
+	bool splits_bios;
+	bool has_parity; /* raid 4, 5, 6: several places serve its sector 0, as parity is traced */
 	bool writes_through; /* has FUA itself */
 	struct flush_waiter waiter;
-	uint64_t events, rows;
+	struct flush_bio flushes[LAST_FLUSHES]; /* the last ones, in a ring */
+	uint32_t flush_count;
+	uint32_t zero_on; /* where the first write that serves sector 0 went; 0: none did */
+	uint64_t zero_at;
+	uint64_t events, rows, bio_rows;
+	uint64_t queued;	    /* bios (Q) */
 	struct sequence *sequences; /* by CPU */
 	uint32_t cpus;
 };
 
-/* Requests to one device that went on to another. */
+/* Bios or requests to one device that went on to another. */
 struct remap {
 	uint32_t from, to;
+	uint32_t through;      /* the partition of `to` that they went through; 0: none */
+	bool is_linear;	       /* all are moved by the same number of sectors */
+	uint64_t first_sector; /* that number */
 	uint64_t count;
 };
 
@@ -57,10 +77,22 @@ int devices_init(struct devices *devices);
 void devices_free(struct devices *devices);
 /* NULL: there are too many. */
 struct device *devices_find(struct devices *devices, uint32_t number);
+/* NULL: the trace has no event of it. */
+struct device *devices_known(struct devices *devices, uint32_t number);
 /* Counts an event's sequence number. Returns -1 without memory. */
 int devices_number(struct device *device, const struct event *event);
 /* Missing events, by gaps in the sequence numbers. */
 uint64_t devices_missing(const struct devices *devices);
-void devices_remap(struct devices *devices, uint32_t from, uint32_t to);
+/* Counts a remap. */
+void devices_remap(struct devices *devices, uint32_t from, uint64_t from_sector, uint32_t to,
+		   uint64_t to_sector);
+/* NULL: there was none from this device to that one, or there are too many. */
+struct remap *devices_find_remap(struct devices *devices, uint32_t from, uint32_t to);
+
+/* A row of it is a bio, in the table of volumes. */
+static inline bool device_is_volume(const struct device *device)
+{
+	return device->remaps || (device->ends_bios && !device->takes_requests);
+}
 
 #endif

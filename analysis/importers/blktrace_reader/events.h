@@ -9,6 +9,8 @@
 #include <sys/types.h>
 
 #define PDU_KEPT      16
+/* Beyond it a report's arithmetic would overflow, and no disk is. */
+#define MAX_SECTOR    (1ULL << 53)
 /* Times below this count from the start of a dump: no machine is traced in its first second. */
 #define RELATIVE_TIME 1000000000ULL
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define OUTPUT_RECORDS 8192
+#define VOLUME_FILE    "volume.rec"
 
 #define FIELD(record, place, name, type)                                                   \
 	"{\"name\":\"" #name "\",\"offset\":%zu,\"bytes\":%zu,\"type\":\"" type "\"%s}%s", \
@@ -16,6 +17,21 @@
 #define OF_REQUEST(name, type) FIELD(trace_record, request.name, name, type)
 #define OF_TRACE(name, type)   FIELD(trace_record, name, name, type)
 #define OF_PLUG(name, type)    FIELD(plug_record, name, name, type)
+#define OF_BIO(name, type)     FIELD(volume_record, name, name, type)
+/* As in the recorder's BTF. */
+#define ENUM_OP                                                                           \
+	"\"block_op\":{\"0\":\"read\",\"1\":\"write\",\"2\":\"discard\",\"3\":\"flush\"," \
+	"\"4\":\"write_zeroes\",\"5\":\"secure_erase\",\"6\":\"zone\",\"7\":\"driver\",\"8\":\"other\"}"
+#define ENUM_CLASS                                                                                \
+	"\"block_class\":{\"0\":\"unknown\",\"1\":\"data\",\"2\":\"metadata\",\"3\":\"journal\"," \
+	"\"4\":\"volume\",\"5\":\"parity\"}"
+#define ENUMS_OF_SUBMITTER                                                                   \
+	"\"block_submitter\":{\"0\":\"unknown\",\"1\":\"workload\",\"2\":\"kernel_thread\"," \
+	"\"3\":\"upper_device\",\"4\":\"recorder\",\"5\":\"other\"},"                        \
+	"\"block_charged\":{\"0\":\"unknown\",\"1\":\"workload\",\"2\":\"other\"}"
+#define ENUM_FLAG                                                                         \
+	"\"block_flag\":{\"1\":\"sync\",\"2\":\"meta\",\"4\":\"fua\",\"8\":\"preflush\"," \
+	"\"16\":\"ahead\",\"32\":\"prio\"}"
 
 static void describe_table(FILE *out, const char *name, size_t record_bytes)
 {
@@ -60,19 +76,10 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_TRACE(get_request_ns, "u64"), "", ",");
 	fprintf(out, OF_TRACE(q2m_ns, "u64"), "", ",");
 	fprintf(out, OF_TRACE(m2d_ns, "u64"), "", "");
-	fprintf(out,
-		"],\"enums\":{"
-		"\"block_op\":{\"0\":\"read\",\"1\":\"write\",\"2\":\"discard\",\"3\":\"flush\","
-		"\"4\":\"write_zeroes\",\"5\":\"secure_erase\",\"6\":\"zone\",\"7\":\"driver\","
-		"\"8\":\"other\"},"
-		"\"block_class\":{\"0\":\"unknown\",\"1\":\"data\",\"2\":\"metadata\","
-		"\"3\":\"journal\",\"4\":\"volume\",\"5\":\"parity\"},"
-		"\"block_source\":{\"0\":\"bio\",\"1\":\"request\"},"
-		"\"block_submitter\":{\"0\":\"unknown\",\"1\":\"workload\",\"2\":\"kernel_thread\","
-		"\"3\":\"upper_device\",\"4\":\"recorder\",\"5\":\"other\"},"
-		"\"block_charged\":{\"0\":\"unknown\",\"1\":\"workload\",\"2\":\"other\"},"
-		"\"block_flag\":{\"1\":\"sync\",\"2\":\"meta\",\"4\":\"fua\",\"8\":\"preflush\","
-		"\"16\":\"ahead\",\"32\":\"prio\"}}}");
+	fputs("],\"enums\":{" ENUM_OP "," ENUM_CLASS
+	      ",\"block_source\":{\"0\":\"bio\",\"1\":\"request\"}," ENUMS_OF_SUBMITTER
+	      "," ENUM_FLAG "}}",
+	      out);
 }
 
 static void describe_plug(FILE *out)
@@ -87,6 +94,34 @@ static void describe_plug(FILE *out)
 	fprintf(out, OF_PLUG(by_schedule, "u8"), "", ",");
 	fprintf(out, OF_PLUG(comm, "char"), "", "");
 	fprintf(out, "],\"enums\":{}}");
+}
+
+static void describe_volume(FILE *out)
+{
+	describe_table(out, "volume", sizeof(struct volume_record));
+	fprintf(out, OF_BIO(queue_ns, "u64"), "", ",");
+	fprintf(out, OF_BIO(complete_ns, "u64"), "", ",");
+	fprintf(out, OF_BIO(end_by_ns, "u64"), "", ",");
+	fprintf(out, OF_BIO(sector, "u64"), "", ",");
+	fprintf(out, OF_BIO(ino, "u64"), "", ",");
+	fprintf(out, OF_BIO(bio_id, "u64"), "", ",");
+	fprintf(out, OF_BIO(origin, "u64"), "", ",");
+	fprintf(out, OF_BIO(cgroup, "u64"), "", ",");
+	fprintf(out, OF_BIO(bytes, "u32"), "", ",");
+	fprintf(out, OF_BIO(dev, "u32"), "", ",");
+	fprintf(out, OF_BIO(sb_dev, "u32"), "", ",");
+	fprintf(out, OF_BIO(flags, "u32"), "", ",");
+	fprintf(out, OF_BIO(pid, "u32"), "", ",");
+	fprintf(out, OF_BIO(tgid, "u32"), "", ",");
+	fprintf(out, OF_BIO(error, "i32"), "", ",");
+	fprintf(out, OF_BIO(op, "u8"), ",\"enum\":\"block_op\"", ",");
+	fprintf(out, OF_BIO(class, "u8"), ",\"enum\":\"block_class\"", ",");
+	fprintf(out, OF_BIO(in_workload, "u8"), "", ",");
+	fprintf(out, OF_BIO(submitter, "u8"), ",\"enum\":\"block_submitter\"", ",");
+	fprintf(out, OF_BIO(charged, "u8"), ",\"enum\":\"block_charged\"", ",");
+	fprintf(out, OF_BIO(comm, "char"), "", "");
+	fputs("],\"enums\":{" ENUM_OP "," ENUM_CLASS "," ENUMS_OF_SUBMITTER "," ENUM_FLAG "}}",
+	      out);
 }
 
 static void write_all(struct output *output, int fd, const void *data, size_t length)
@@ -123,7 +158,7 @@ static int open_table(struct output *output, struct output_table *table, int dir
 	}
 	table->record_bytes = record_bytes;
 	table->records = calloc(OUTPUT_RECORDS, record_bytes);
-	table->fd = openat(directory, name, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0644);
+	table->fd = openat(directory, name, O_CREAT | O_RDWR | O_TRUNC | O_CLOEXEC, 0644);
 	if (table->records && table->fd >= 0) {
 		lengths[0] = length;
 		write_all(output, table->fd, "SKMREC01", 8);
@@ -139,7 +174,8 @@ static int open_table(struct output *output, struct output_table *table, int dir
 int output_open(struct output *output, int directory)
 {
 	memset(output, 0, sizeof(*output));
-	output->block.fd = output->plug.fd = -1;
+	output->block.fd = output->plug.fd = output->volume.fd = -1;
+	output->directory = directory;
 	return open_table(output, &output->block, directory, "block.rec",
 			  sizeof(struct trace_record), describe_block) ||
 			       open_table(output, &output->plug, directory, "plug.rec",
@@ -171,6 +207,82 @@ struct trace_record *output_next(struct output *output)
 	return next_of(output, &output->block, sizeof(struct trace_record));
 }
 
+struct volume_record *output_next_bio(struct output *output)
+{
+	static struct volume_record nowhere;
+
+	if (output->volume.fd < 0) {
+		/* After an error nothing more is written, but the caller needs a place. */
+		if (output->error)
+			return &nowhere;
+		if (open_table(output, &output->volume, output->directory, VOLUME_FILE,
+			       sizeof(struct volume_record), describe_volume)) {
+			output->error = errno;
+			return &nowhere;
+		}
+	}
+	output->bios++;
+	return next_of(output, &output->volume, sizeof(struct volume_record));
+}
+
+static void write_as_request(struct output *output, const struct volume_record *bio)
+{
+	struct trace_record *row = output_next(output);
+	struct block_record *record = &row->request;
+
+	record->queue_ns = bio->queue_ns;
+	record->issue_ns = bio->queue_ns;
+	record->complete_ns = bio->complete_ns;
+	record->sector = bio->sector;
+	record->bytes = bio->bytes;
+	record->dev = bio->dev;
+	record->flags = bio->flags;
+	record->pid = bio->pid;
+	record->error = bio->error;
+	record->op = bio->op;
+	record->in_workload = bio->in_workload;
+	record->queue_source = BLOCK_SOURCE_BIO;
+	memcpy(record->comm, bio->comm, sizeof(record->comm));
+}
+
+static void close_volume(struct output *output)
+{
+	if (output->volume.fd >= 0 && close(output->volume.fd) && !output->error)
+		output->error = errno;
+	free(output->volume.records);
+	output->volume.fd = -1;
+	output->volume.records = NULL;
+}
+
+void output_bios_as_requests(struct output *output)
+{
+	struct output_table *table = &output->volume;
+	size_t room = OUTPUT_RECORDS * sizeof(struct volume_record);
+	off_t at;
+
+	if (table->fd < 0 || output->error)
+		return;
+	flush_table(output, table);
+	at = lseek(table->fd, 0, SEEK_CUR) - (off_t)(output->bios * sizeof(struct volume_record));
+	while (!output->error && output->bios) {
+		size_t count = output->bios < OUTPUT_RECORDS ? output->bios : OUTPUT_RECORDS;
+		size_t length = count * sizeof(struct volume_record);
+
+		if (pread(table->fd, table->records, length < room ? length : room, at) !=
+		    (ssize_t)length) {
+			output->error = errno ? errno : EIO;
+			break;
+		}
+		for (size_t i = 0; i < count; i++)
+			write_as_request(output, (struct volume_record *)table->records + i);
+		output->bios -= count;
+		at += length;
+	}
+	close_volume(output);
+	if (unlinkat(output->directory, VOLUME_FILE, 0) && !output->error)
+		output->error = errno;
+}
+
 struct plug_record *output_next_plug(struct output *output)
 {
 	output->plugs++;
@@ -187,6 +299,9 @@ int output_close(struct output *output)
 			output->error = errno;
 		free(tables[i]->records);
 	}
+	if (output->volume.fd >= 0)
+		flush_table(output, &output->volume);
+	close_volume(output);
 	errno = output->error;
 	return output->error ? -1 : 0;
 }

@@ -39,8 +39,10 @@ struct output_table {
 
 struct output {
 	int error; /* errno of the first write that failed */
-	uint64_t rows, plugs;
+	uint64_t rows, plugs, bios;
+	int directory;
 	struct output_table block, plug;
+	struct output_table volume; /* its file is made for the first row */
 };
 
 /* Makes the tables in this directory. Returns -1 and errno. */
@@ -51,5 +53,9 @@ int output_close(struct output *output);
 /* The next record, zeros, to be filled in. */
 struct trace_record *output_next(struct output *output);
 struct plug_record *output_next_plug(struct output *output);
+struct volume_record *output_next_bio(struct output *output);
+
+/* Makes the rows of volumes requests, issued when they were queued. */
+void output_bios_as_requests(struct output *output);
 
 #endif

@@ -14,28 +14,29 @@
 
 #include "plugs.h"
 #include "rows.h"
+#include "volumes.h"
 
-#define SECOND_NS  1000000000ULL
+#define SECOND_NS 1000000000ULL
 /* A request in flight for so long at whose sectors another is issued has completed unseen: drivers time out sooner. */
-#define STALE_NS   (60 * SECOND_NS)
-/* Distinguishes requests at the same sector. A flush is a read, or (before 4.8) a write, of no bytes. */
-#define KIND_MASK  (CATEGORY_READ | CATEGORY_WRITE | CATEGORY_DISCARD | CATEGORY_PASSTHROUGH)
-#define KIND_EMPTY 1U
+#define STALE_NS  (60 * SECOND_NS)
 
 static uint64_t after(uint64_t sector, uint32_t bytes)
 {
 	return sector + bytes / SECTOR_BYTES;
 }
 
-static uint32_t kind_of(const struct event *event)
-{
-	return (event->action & KIND_MASK) | (event->bytes ? 0 : KIND_EMPTY);
-}
-
+/* A request ends. Of a volume its bios become rows instead. */
 static void write_row(struct requests *requests, struct device *device, const struct piece *piece,
 		      uint64_t complete_ns, uint16_t error)
 {
-	rows_write(requests->output, piece, complete_ns, error);
+	if (piece->in_place)
+		volumes_end_parts(requests, piece, complete_ns, error);
+	if (device_is_volume(device)) {
+		volumes_end_request(requests, piece, complete_ns, error);
+		return;
+	}
+	rows_write(requests->output, piece, volumes_gives_parity(requests, &piece->origin),
+		   complete_ns, error);
 	device->rows++;
 	if (piece->merges && !rows_merges_known(piece))
 		requests->counts.merges_unseen++;
@@ -46,9 +47,11 @@ static void write_unended(struct requests *requests, const struct piece *piece)
 {
 	struct device *device = devices_find(&requests->devices, piece->device);
 
-	requests->counts.complete_unseen++;
-	if (device)
-		write_row(requests, device, piece, 0, 0);
+	if (!device)
+		return;
+	if (!device_is_volume(device))
+		requests->counts.complete_unseen++;
+	write_row(requests, device, piece, 0, 0);
 }
 
 static struct piece *find(struct requests *requests, const struct event *event, uint64_t sector,
@@ -99,6 +102,7 @@ static void wait_for_flush(struct device *device, const struct piece *bio)
 	waiter->before = bio->flags & CATEGORY_FLUSH;
 	waiter->after = bio->flags & CATEGORY_FUA && !device->writes_through;
 	waiter->queue_ns = bio->queue_ns;
+	waiter->origin = bio->origin;
 	waiter->pid = bio->pid;
 	memcpy(waiter->comm, bio->comm, COMM_BYTES);
 }
@@ -107,8 +111,14 @@ static void on_queue(struct requests *requests, struct device *device, const str
 {
 	struct piece piece = piece_of(requests, event), *old;
 
+	device->queued++;
+	volumes_carry(requests, event, &piece);
 	if (event->action & (CATEGORY_FLUSH | CATEGORY_FUA))
 		wait_for_flush(device, &piece);
+	if (!device->takes_requests || device->remaps)
+		volumes_queue(requests, device, event, &piece);
+	if (!device->takes_requests && device_is_volume(device))
+		return;
 	/* Some kernels queue the rest of a split bio once more: it is as old as the bio. */
 	old = find(requests, event, event->sector, PIECE_QUEUED, 0, 0);
 	if (old && old->rest && old->bytes == event->bytes)
@@ -116,6 +126,23 @@ static void on_queue(struct requests *requests, struct device *device, const str
 	if (old && old->merged)
 		pieces_remove(&requests->pieces, old);
 	add(requests, &piece);
+}
+
+/* The oldest bio queued here, or sent here by a volume, whose bio itself it is, without being queued once more. */
+static struct piece *find_bio(struct requests *requests, struct device *device,
+			      const struct event *event)
+{
+	struct piece *piece = find(requests, event, event->sector, PIECE_QUEUED, event->pid, 0);
+	struct piece sent;
+
+	if (piece || !requests->bios.sent)
+		return piece;
+	sent = piece_of(requests, event);
+	if (!volumes_adopt(requests, event, &sent))
+		return NULL;
+	if (sent.flags & (CATEGORY_FLUSH | CATEGORY_FUA))
+		wait_for_flush(device, &sent);
+	return add(requests, &sent);
 }
 
 /* The request is allocated (G) or inserted (I); its bio is known unless the trace began, or lost it, in between. */
@@ -127,7 +154,7 @@ static void on_request(struct requests *requests, struct device *device, const s
 	device->takes_requests = true;
 	if (!event->bytes)
 		return; /* a flush */
-	piece = find(requests, event, event->sector, PIECE_QUEUED, event->pid, 0);
+	piece = find_bio(requests, device, event);
 	if (!piece) {
 		struct piece made = piece_of(requests, event);
 
@@ -150,6 +177,7 @@ static struct piece rest_of(const struct piece *piece, uint32_t bytes)
 	rest.sector = after(piece->sector, bytes);
 	rest.bytes -= bytes;
 	rest.rest = true;
+	rest.origin.sector += bytes / SECTOR_BYTES;
 	rest.get_request_ns = 0;
 	rest.insert_ns = 0;
 	rest.merges = 0;
@@ -160,7 +188,7 @@ static struct piece rest_of(const struct piece *piece, uint32_t bytes)
 	return rest;
 }
 
-static void on_split(struct requests *requests, const struct event *event)
+static void on_split(struct requests *requests, struct device *device, const struct event *event)
 {
 	struct piece *piece = find(requests, event, event->sector, PIECE_QUEUED, event->pid, 0);
 	struct piece rest;
@@ -168,6 +196,10 @@ static void on_split(struct requests *requests, const struct event *event)
 
 	memcpy(&at, event->pdu, sizeof(at));
 	at = be64toh(at);
+	if (!device->takes_requests || device->remaps)
+		volumes_split(requests, device, event, at);
+	if (!device->takes_requests && device_is_volume(device))
+		return;
 	if (splits_add(&requests->splits, event->device, event->sector, at))
 		requests->error = ENOMEM;
 	if (!piece || at <= piece->sector || at >= after(piece->sector, piece->bytes))
@@ -180,7 +212,7 @@ static void on_split(struct requests *requests, const struct event *event)
 /* A bio, or a request that begins with it, becomes part of a request. */
 static void on_merge(struct requests *requests, struct device *device, const struct event *event)
 {
-	struct piece *piece = find(requests, event, event->sector, PIECE_QUEUED, event->pid, 0);
+	struct piece *piece = find_bio(requests, device, event);
 
 	device->takes_requests = true;
 	if (!piece)
@@ -221,6 +253,7 @@ static void join(struct piece *whole, const struct piece *piece)
 	whole->q2m_ns += piece->q2m_ns;
 	whole->merges_ns += piece->merges_ns;
 	whole->bytes += piece->bytes;
+	whole->in_place |= piece->in_place;
 }
 
 /*
@@ -273,6 +306,7 @@ static void flush_submitter(struct requests *requests, struct device *device, st
 	else
 		waiter->after = false;
 	flush->queue_ns = waiter->queue_ns;
+	flush->origin = waiter->origin;
 	flush->pid = waiter->pid;
 	memcpy(flush->comm, waiter->comm, COMM_BYTES);
 }
@@ -325,6 +359,7 @@ static void on_issue(struct requests *requests, struct device *device, const str
 	bool is_flush = rows_op(event->action, event->bytes) == BLOCK_OP_FLUSH;
 
 	device->takes_requests = true;
+	find_bio(requests, device, event);
 	if (stale && event->time > stale->issue_ns + STALE_NS) {
 		remove_end(requests, event, stale);
 		write_unended(requests, stale);
@@ -362,13 +397,12 @@ static void on_issue(struct requests *requests, struct device *device, const str
 static void complete_unissued(struct requests *requests, struct device *device,
 			      const struct event *event)
 {
+	bool ended = !device->takes_requests && volumes_complete(requests, device, event);
 	struct piece bio;
 
 	if (take(requests, event, &bio)) {
-		if (!device->takes_requests) {
-			bio.issue_ns = bio.queue_ns;
-			requests->counts.bio_rows++;
-			write_row(requests, device, &bio, event->time, event->error);
+		if (ended) {
+			; /* it was queued when its device was not known to be a volume */
 		} else if (!event->bytes) {
 			requests->counts.empty_flushes++;
 		} else if (event->error) {
@@ -376,6 +410,13 @@ static void complete_unissued(struct requests *requests, struct device *device,
 		} else {
 			requests->counts.issue_unseen++;
 		}
+	} else if (ended) {
+		; /* a bio of a volume */
+	} else if (device_is_volume(device) && !device->takes_requests) {
+		if (event->time < requests->first_ns + SECOND_NS)
+			requests->counts.bio_queued_before++;
+		else
+			requests->counts.bio_unseen++;
 	} else if (!event->bytes && !(event->action & CATEGORY_PASSTHROUGH)) {
 		; /* a request around a flush ends, whose data was issued and ended before */
 	} else if (event->time < requests->first_ns + SECOND_NS) {
@@ -452,7 +493,7 @@ void pairing_event(struct requests *requests, struct device *device, const struc
 		on_merge(requests, device, event);
 		break;
 	case ACTION_SPLIT:
-		on_split(requests, event);
+		on_split(requests, device, event);
 		break;
 	case ACTION_ISSUE:
 		on_issue(requests, device, event);

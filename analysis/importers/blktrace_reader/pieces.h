@@ -22,11 +22,23 @@ enum piece_state {
 	PIECE_END, /* no piece: at this sector one in flight ends, which begins where a bio was split */
 };
 
+/* The bio of the top volume that a bio or a request below it serves. */
+struct origin {
+	uint64_t id; /* 0: none, or not known */
+	uint64_t queue_ns;
+	uint64_t sector;      /* on the top volume: of the first sector that is served */
+	uint32_t device, pid; /* the top volume; the thread that submitted to it */
+	uint32_t
+		zero_of; /* a write that is said to serve sector 0 of this volume: that, or parity; 0: no such */
+	bool zero_open; /* a bio to that sector was open, so it may be the one that is served */
+};
+
 struct piece {
 	uint64_t sector; /* where what is left of it begins */
 	uint64_t queue_ns, get_request_ns, insert_ns, issue_ns;
 	uint64_t q2m_ns;    /* sum over its merges that were seen: queueing to merge */
 	uint64_t merges_ns; /* sum of their times, modulo 2**64 */
+	struct origin origin;
 	uint32_t device;
 	uint32_t bytes;	     /* left */
 	uint32_t done_bytes; /* completed, before `sector` */
@@ -36,12 +48,13 @@ struct piece {
 	uint32_t flags; /* all categories */
 	uint32_t next;	/* of the same hash, newer; 0: none */
 	uint16_t merges, merges_seen, requeues;
-	uint8_t state;	   /* enum piece_state */
-	bool from_request; /* its bio was not seen */
-	bool rest;	   /* of a bio that was split */
-	bool has_end;	   /* there is a PIECE_END of it */
-	bool merged;	   /* a discard that went into a request of several places */
-	char comm[COMM_BYTES];
+	uint8_t state;	       /* enum piece_state */
+	bool from_request;     /* its bio was not seen */
+	bool rest;	       /* of a bio that was split */
+	bool has_end;	       /* there is a PIECE_END of it */
+	bool merged;	       /* a discard that went into a request of several places */
+	bool in_place;	       /* the volume's own bio, which was never queued here */
+	char comm[COMM_BYTES]; /* of origin.pid if there is an origin, else of pid */
 };
 
 struct pieces {

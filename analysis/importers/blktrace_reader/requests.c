@@ -2,11 +2,11 @@
 /* Counts each event and finds its device; pairing.c makes requests of the events. */
 #include "requests.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
 #include "pairing.h"
+#include "volumes.h"
 
 #define SECOND_NS  1000000000ULL
 /* The longest trace that reports can take: a single damaged time would make a trace longer. */
@@ -39,7 +39,6 @@ static void on_action(struct requests *requests, const struct event *event)
 {
 	unsigned int action = action_number(event->action);
 	struct device *device = devices_find(&requests->devices, event->device);
-	uint32_t from;
 
 	if (!device) {
 		requests->counts.no_device++;
@@ -54,8 +53,7 @@ static void on_action(struct requests *requests, const struct event *event)
 	}
 	requests->actions[action]++;
 	if (action == ACTION_REMAP) {
-		memcpy(&from, event->pdu, sizeof(from));
-		devices_remap(&requests->devices, be32toh(from), event->device);
+		volumes_remap(requests, device, event);
 	} else {
 		pairing_event(requests, device, event);
 	}
@@ -84,15 +82,51 @@ void requests_event(struct requests *requests, struct event *event)
 	on_action(requests, event);
 }
 
-void requests_end(struct requests *requests)
+/* No device of the trace takes requests, and none is above another: then bios count as requests. */
+static bool has_bios_alone(const struct devices *devices)
+{
+	for (size_t i = 0; i < devices->count; i++)
+		if (devices->table[i].takes_requests || devices->table[i].remaps)
+			return false;
+	return true;
+}
+
+static void count_open(struct requests *requests)
 {
 	for (uint32_t at = 1; at < requests->pieces.used; at++) {
 		const struct piece *piece = &requests->pieces.pool[at];
+		const struct device *device = devices_find(&requests->devices, piece->device);
 
+		if (!device || device_is_volume(device))
+			continue;
 		if (piece->state == PIECE_IN_FLIGHT)
 			requests->counts.open_in_flight++;
 		else if (piece->state == PIECE_QUEUED && !piece->merged)
 			requests->counts.open_queued++;
+	}
+	for (uint32_t at = 1; at < requests->bios.used; at++) {
+		const struct bio *bio = &requests->bios.pool[at];
+		const struct device *device = devices_find(&requests->devices, bio->device);
+
+		if (bio->state == BIO_OPEN && device && device_is_volume(device))
+			requests->counts.open_bios++;
+	}
+}
+
+void requests_end(struct requests *requests)
+{
+	struct devices *devices = &requests->devices;
+
+	count_open(requests);
+	if (!requests->output->bios || !has_bios_alone(devices))
+		return;
+	requests->counts.bio_rows = requests->output->bios;
+	requests->counts.open_queued += requests->counts.open_bios;
+	requests->counts.open_bios = 0;
+	output_bios_as_requests(requests->output);
+	for (size_t i = 0; i < devices->count; i++) {
+		devices->table[i].rows += devices->table[i].bio_rows;
+		devices->table[i].bio_rows = 0;
 	}
 }
 
@@ -100,8 +134,8 @@ int requests_init(struct requests *requests, struct output *output)
 {
 	memset(requests, 0, sizeof(*requests));
 	requests->output = output;
-	return pieces_init(&requests->pieces) || devices_init(&requests->devices) ||
-			       names_init(&requests->names)
+	return pieces_init(&requests->pieces) || bios_init(&requests->bios) ||
+			       devices_init(&requests->devices) || names_init(&requests->names)
 		       ? -1
 		       : 0;
 }
@@ -109,6 +143,7 @@ int requests_init(struct requests *requests, struct output *output)
 void requests_free(struct requests *requests)
 {
 	pieces_free(&requests->pieces);
+	bios_free(&requests->bios);
 	devices_free(&requests->devices);
 	splits_free(&requests->splits);
 	free(requests->names.sets);

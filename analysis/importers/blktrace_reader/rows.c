@@ -26,13 +26,19 @@ static uint32_t flags_of(uint32_t categories)
 	       (categories & CATEGORY_AHEAD ? BLOCK_FLAG_AHEAD : 0);
 }
 
-void rows_write(struct output *output, const struct piece *piece, uint64_t complete_ns,
-		uint16_t error)
+/* The kernel's negative errno, in 16 bits. */
+static int32_t errno_of(uint16_t error)
+{
+	int32_t code = (int16_t)error;
+
+	return code < 0 ? -code : code;
+}
+
+void rows_write(struct output *output, const struct piece *piece, bool is_parity,
+		uint64_t complete_ns, uint16_t error)
 {
 	struct trace_record *row = output_next(output);
 	struct block_record *record = &row->request;
-	/* The kernel's negative errno, in 16 bits. */
-	int32_t code = (int16_t)error;
 
 	record->queue_ns = piece->queue_ns;
 	record->insert_ns = piece->insert_ns;
@@ -43,7 +49,7 @@ void rows_write(struct output *output, const struct piece *piece, uint64_t compl
 	record->dev = piece->device;
 	record->flags = flags_of(piece->flags);
 	record->pid = piece->pid;
-	record->error = code < 0 ? -code : code;
+	record->error = errno_of(error);
 	record->merges = piece->merges;
 	record->requeues = piece->requeues;
 	record->op = rows_op(piece->flags, record->bytes);
@@ -59,4 +65,38 @@ void rows_write(struct output *output, const struct piece *piece, uint64_t compl
 	record->in_workload =
 		1; /* a block trace has no cgroup to tell the workload's requests by */
 	memcpy(record->comm, piece->comm, sizeof(record->comm));
+	if (piece->origin.id)
+		record->pid = piece->origin.pid;
+	if (is_parity) {
+		record->class = piece->origin.zero_open ? BLOCK_CLASS_UNKNOWN : BLOCK_CLASS_PARITY;
+	} else if (piece->origin.id) {
+		record->origin = piece->origin.id;
+		record->origin_ns = piece->origin.queue_ns;
+		record->origin_sector = piece->origin.sector;
+		record->origin_dev = piece->origin.device;
+	}
+}
+
+void rows_write_bio(struct output *output, const struct bio *bio, bool is_parity,
+		    uint64_t complete_ns, uint16_t error)
+{
+	struct volume_record *row = output_next_bio(output);
+
+	row->queue_ns = bio->queue_ns;
+	row->complete_ns = complete_ns;
+	row->sector = bio->sector;
+	row->bytes = bio->bytes;
+	row->dev = bio->device;
+	row->flags = flags_of(bio->flags);
+	row->error = errno_of(error);
+	row->op = rows_op(bio->flags, bio->bytes);
+	row->bio_id = bio->id;
+	row->origin = bio->origin.id;
+	row->pid = bio->origin.pid;
+	row->in_workload = 1; /* as of a request */
+	memcpy(row->comm, bio->comm, sizeof(row->comm));
+	if (is_parity) {
+		row->class = bio->origin.zero_open ? BLOCK_CLASS_UNKNOWN : BLOCK_CLASS_PARITY;
+		row->origin = bio->id;
+	}
 }

@@ -3,6 +3,7 @@
 #define SEEKMETER_BLKTRACE_ROWS_H
 
 #include "actions.h"
+#include "bios.h"
 #include "output.h"
 #include "pieces.h"
 
@@ -17,8 +18,14 @@ static inline bool rows_merges_known(const struct piece *piece)
 	return piece->merges && piece->merges == piece->merges_seen;
 }
 
-/* complete_ns 0: the end was not seen. error: as in the completion's event. */
-void rows_write(struct output *output, const struct piece *piece, uint64_t complete_ns,
-		uint16_t error);
+/*
+ * complete_ns 0: the end was not seen. error: as in the completion's event. is_parity: of raid, if it does not serve
+ * sector 0 of the volume instead, which it may where a bio to that sector was open.
+ */
+void rows_write(struct output *output, const struct piece *piece, bool is_parity,
+		uint64_t complete_ns, uint16_t error);
+/* A volume's bio. */
+void rows_write_bio(struct output *output, const struct bio *bio, bool is_parity,
+		    uint64_t complete_ns, uint16_t error);
 
 #endif

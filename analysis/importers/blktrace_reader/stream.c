@@ -21,8 +21,7 @@
 #define HEADER_BYTES 48
 #define BUFFER_BYTES (256 << 10) /* more than the longest event, 48 + 65535 */
 #define MARK_BYTES   64		 /* no mark of the kernel's is longer */
-/* Beyond these a report's arithmetic would overflow, and no disk and no uptime is. */
-#define MAX_SECTOR   (1ULL << 53)
+/* As MAX_SECTOR: no uptime is. */
 #define MAX_TIME     (1ULL << 61)
 
 static uint32_t load32(const void *at, bool swapped)

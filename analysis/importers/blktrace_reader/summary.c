@@ -60,6 +60,8 @@ static void write_losses(FILE *out, const struct stream_counts *sum,
 		{ "events of an unknown kind", counts->unknown_action },
 		{ "events of too many devices", counts->no_device },
 		{ "bios forgotten (too many open)", counts->forgotten },
+		{ "remaps cut short", counts->remap_cut },
+		{ "volume: bio of an end not seen", counts->bio_unseen },
 	};
 	const struct reason notes[] = {
 		{ "issued before the start", counts->issued_before },
@@ -69,12 +71,17 @@ static void write_losses(FILE *out, const struct stream_counts *sum,
 		{ "completions that blkparse had made longer, put right", counts->longer },
 		{ "flush-only bios", counts->empty_flushes },
 		{ "bios that failed before a request", counts->failed_unissued },
-		{ "rows that are bios, as their device takes no requests", counts->bio_rows },
+		{ "rows that are bios, as no requests were traced", counts->bio_rows },
 		{ "requests whose merges were not all seen", counts->merges_unseen },
 		{ "requeues of requests not seen", counts->requeue_unknown },
 		{ "events out of order", counts->disordered },
 		{ "bios queued and not issued at the end", counts->open_queued },
 		{ "open at the end", counts->open_in_flight },
+		{ "volume: end not seen (no latency)", counts->bio_end_unseen },
+		{ "volume: queued before the start", counts->bio_queued_before },
+		{ "volume: ends of a part of a bio", counts->bio_parts },
+		{ "volume: remaps that serve no bio seen", counts->remap_unmatched },
+		{ "volume: open at the end", counts->open_bios },
 		{ "bytes cut off by the end of a file", sum->cut_bytes },
 		{ "bytes that are no event", sum->unreadable_bytes },
 	};
@@ -154,18 +161,25 @@ static void write_devices(FILE *out, const struct devices *devices)
 
 		fprintf(out,
 			"%s{\"dev\":\"%u:%u\",\"events\":%" PRIu64 ",\"rows\":%" PRIu64
-			",\"bios\":%s}",
+			",\"bio_rows\":%" PRIu64 ",\"bios\":%s,\"volume\":%s}",
 			i ? "," : "", device->number >> 20, device->number & 0xfffff,
-			device->events, device->rows,
-			device->rows && !device->takes_requests ? "true" : "false");
+			device->events, device->rows, device->bio_rows,
+			device->rows && !device->takes_requests ? "true" : "false",
+			device_is_volume(device) && !device->rows ? "true" : "false");
 	}
 	fputs("],\"remaps\":[", out);
 	for (size_t i = 0; i < devices->remap_count; i++) {
 		const struct remap *remap = &devices->remaps[i];
 
-		fprintf(out, "%s{\"from\":\"%u:%u\",\"to\":\"%u:%u\",\"count\":%" PRIu64 "}",
+		fprintf(out, "%s{\"from\":\"%u:%u\",\"to\":\"%u:%u\",\"count\":%" PRIu64,
 			i ? "," : "", remap->from >> 20, remap->from & 0xfffff, remap->to >> 20,
 			remap->to & 0xfffff, remap->count);
+		if (remap->through)
+			fprintf(out, ",\"through\":\"%u:%u\"", remap->through >> 20,
+				remap->through & 0xfffff);
+		if (remap->is_linear && remap->first_sector < MAX_SECTOR)
+			fprintf(out, ",\"first_sector\":%" PRIu64, remap->first_sector);
+		fputc('}', out);
 	}
 	fputs("],", out);
 }

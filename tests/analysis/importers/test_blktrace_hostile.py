@@ -20,7 +20,7 @@ from tests.analysis.importers.blktrace_requests import Requests
 from tests.bench.big_trace import EVENT
 
 PLAIN = Path(__file__).resolve().parents[3] / "build" / "import-blktrace"
-PIECES_BYTES = 160 << 20  # a million bios and requests at once, and what else it needs
+PIECES_BYTES = 240 << 20  # a million bios and requests at once, a quarter of them of a volume, and what else
 HOSTILE = settings(
     max_examples=60,
     deadline=None,

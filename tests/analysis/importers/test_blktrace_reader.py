@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.analysis.importers.blktrace_files import (
-    AHEAD,
     DISCARD,
     FLUSH,
     FS,
@@ -30,6 +29,7 @@ from tests.analysis.importers.blktrace_files import (
     write_dump,
 )
 from tests.analysis.importers.blktrace_requests import CPUS, NAMES, Requests
+from tests.collectors.recording import read_table
 
 # 9 (md), 253 and 254 (virtio, device mapper) are what btt takes for remappers: disks like all others
 DEVICES = [dev(8, 0), dev(9, 1), dev(253, 0), dev(254, 16), dev(259, 70_000)]
@@ -159,29 +159,6 @@ def test_multi_range_discards_and_commands_are_rows(reader: Path, tmp_path: Path
         (START_NS + 510, "driver", 0, 36, START_NS + 500),
     ]
     assert got.lost == {} and got.notes == {}
-
-
-def test_device_mapper_volume_has_a_row_per_bio(reader: Path, tmp_path: Path) -> None:
-    """253:0 on 8:0, both traced: bios of the one, requests of the other, and which lies on which."""
-    pdu = dev(253, 0).to_bytes(4, "big") + dev(8, 0).to_bytes(4, "big") + (64).to_bytes(8, "big")
-    events = [
-        Event(START_NS, "Q", 64, 8192, READ | AHEAD, 50, device=dev(253, 0)),
-        Event(START_NS + 10, "A", 2112, 8192, READ | AHEAD, 50, pdu=pdu),
-        *one_request(START_NS + 20, 2112, 8192, READ | AHEAD, pid=50),
-        Event(START_NS + 400, "C", 64, 8192, READ | AHEAD, 0, device=dev(253, 0)),
-    ]
-    got = run_reader(reader, tmp_path, write_dump(tmp_path / "dump", events))
-    assert got.tuples(("dev", "sector", "bytes", "queue_ns", "issue_ns", "complete_ns", "pid")) == [
-        (dev(8, 0), 2112, 8192, START_NS + 20, START_NS + 220, START_NS + 320, 50),
-        (dev(253, 0), 64, 8192, START_NS, START_NS, START_NS + 400, 50),
-    ]
-    assert got.lost == {}
-    assert got.notes == {"rows that are bios, as their device takes no requests": 1}
-    assert got.facts["remaps"] == [{"from": "253:0", "to": "8:0", "count": 1}]
-    assert [(about["dev"], about["bios"]) for about in got.facts["devices"]] == [
-        ("253:0", True),
-        ("8:0", False),
-    ]
 
 
 def test_two_requests_at_one_sector_complete_in_order(reader: Path, tmp_path: Path) -> None:
@@ -376,11 +353,17 @@ def test_dump_times_are_shifted_from_zero(reader: Path, tmp_path: Path) -> None:
 def test_recording_header_equals_the_recorders(reader: Path, tmp_path: Path, tree: Path) -> None:
     """Names, types and numbers of bpf/block/block_records.h, read here for themselves."""
     text = (tree / "bpf/block/block_records.h").read_text()
-    struct = text[text.index("struct block_record {") : text.index("char comm[16]")]
-    members = [line.split(";")[0].split()[-1] for line in struct.splitlines()[1:] if ";" in line]
-    got = run_reader(reader, tmp_path, write_dump(tmp_path / "dump", one_request(START_NS, 800)))
+    of_bio = [Event(START_NS + i, action, 8, 4096, device=dev(253, 0)) for i, action in enumerate("QC")]
+    events = [*of_bio, *one_request(START_NS + 5, 800)]
+    got = run_reader(reader, tmp_path, write_dump(tmp_path / "dump", events))
+    of_volume, _ = read_table(tmp_path / "volume.rec")
     more = ["get_request_ns", "q2m_ns", "m2d_ns"]
-    assert [entry["name"] for entry in got.header["fields"]] == [*members, "comm", *more]
+    for struct, header, last in (("block", got.header, more), ("volume", of_volume, [])):
+        body = text[text.index(f"struct {struct}_record {{") :]
+        members = [line.split(";")[0].split()[-1] for line in body.splitlines()[1:] if ";" in line]
+        members = members[: members.index("comm[16]")]
+        assert [entry["name"] for entry in header["fields"]] == [*members, "comm", *last]
+    assert of_volume["enums"].items() <= got.header["enums"].items()
     for enum, prefix in (("block_op", "BLOCK_OP_"), ("block_class", "BLOCK_CLASS_")):
         body = text[text.index(f"enum {enum} {{") :]
         names = [word.split(",")[0].strip() for word in body[: body.index("}")].splitlines()[1:]]

@@ -15,6 +15,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from analysis.__main__ import main
@@ -25,6 +26,7 @@ from analysis.render import text
 from analysis.rundir.run import open_run
 from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
+from analysis.tables.volume import bio_ids
 from tests.analysis.importers.blktrace_files import (
     AHEAD,
     FLUSH,
@@ -109,8 +111,11 @@ def test_trace_becomes_a_complete_run(tmp_path: Path) -> None:
 
 
 def test_devices_are_named_by_their_files(tmp_path: Path) -> None:
-    """A volume on a disk, both traced: the report warns that bytes count twice."""
-    pdu = dev(253, 0).to_bytes(4, "big") + dev(8, 0).to_bytes(4, "big") + bytes(8)
+    """A volume on a disk, both traced: bios of the one, requests of the other, and which lies on which."""
+
+    def pdu(sector: int) -> bytes:
+        return dev(253, 0).to_bytes(4, "big") + dev(8, 0).to_bytes(4, "big") + sector.to_bytes(8, "big")
+
     upper = [
         Event(START_NS + 1000 * i + step, action, 8 * i, 4096, READ | AHEAD, device=dev(253, 0))
         for i in range(50)
@@ -123,7 +128,7 @@ def test_devices_are_named_by_their_files(tmp_path: Path) -> None:
             8 * i + 64,
             4096,
             READ | AHEAD,
-            pdu=pdu if action == "A" else b"",
+            pdu=pdu(8 * i) if action == "A" else b"",
         )
         for i in range(50)
         for step, action in ((10, "A"), (20, "Q"), (30, "D"), (800, "C"))
@@ -135,9 +140,27 @@ def test_devices_are_named_by_their_files(tmp_path: Path) -> None:
     facts = json.loads((tmp_path / "run/run.json").read_text())
     devices = [facts["device"], *facts["more_devices"]]
     assert {device["dev"]: device["name"] for device in devices} == {"253:0": "dm-0", "8:0": "sda"}
-    words = " ".join(report.split())
-    assert "253:0 is on 8:0, and both were traced" in words
-    assert "253:0 takes bios, not requests" in words
+    assert facts["stack"]["nodes"] == [
+        {
+            "name": name,
+            "dev": number,
+            "kind": kind,
+            "label": name,
+            "recorded": recorded,
+            "why_not": "",
+            "below": below,
+        }
+        for name, number, kind, recorded, below in (
+            ("dm-0", "253:0", "other", "bios", ["sda"]),
+            ("sda", "8:0", "disk", "requests", []),
+        )
+    ]
+    tables = load_tables(open_run(tmp_path / "run"))
+    assert tables.block is not None and tables.volume is not None
+    assert np.unique(tables.block.dev).tolist() == [dev(8, 0)]
+    assert (tables.block.origin == bio_ids(tables.volume)).all()
+    assert (tables.block.origin_dev == dev(253, 0)).all() and tables.volume.rows == 50
+    assert "twice" not in report and "takes bios" not in report
 
 
 def test_lost_events_mark_the_results(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_splits_remaps_merges_and_plugs_are_read(translator: Path, reader: Path,
         for row in rows
     ]
     assert picked == [(2148, 4096, 1, 8, 12, 13, 0, 1), (2156, 8192, 1, 0, 10, 14, 1, 0)]
-    assert got.imported.facts["remaps"] == [{"from": "8:1", "to": "8:0", "count": 1}]
+    assert got.imported.facts["remaps"] == [{"from": "8:1", "to": "8:0", "count": 1, "first_sector": 2048}]
     assert {"P": 1, "U": 1, "X": 1}.items() <= got.imported.facts["actions"].items()
     assert got.said["other_events"] == 1
 

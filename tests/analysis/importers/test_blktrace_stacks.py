@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Traces of stacked devices, event by event: each bio is a row, and each request knows whose it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.importers.stack import stack_of
+from tests.analysis.importers.blktrace_files import (
+    FLUSH,
+    FS,
+    FUA,
+    META,
+    READ,
+    SYNC,
+    WRITE,
+    Event,
+    Imported,
+    dev,
+    numbered,
+    process_note,
+    run_reader,
+    write_dump,
+)
+from tests.collectors.recording import read_table
+
+START_NS = 10**12
+SDA, SDB, SDC = (dev(8, 16 * i) for i in range(3))
+DM0, DM1, MD0 = dev(253, 0), dev(253, 1), dev(9, 0)
+APP, CRYPT, RAID = 50, 60, 70
+NOTES = [
+    process_note(START_NS, pid, name)
+    for pid, name in ((APP, "fio"), (CRYPT, "dmcrypt_write/2"), (RAID, "md0_raid5"))
+]
+VOLUME = ("dev", "op", "sector", "bytes", "queue_ns", "complete_ns", "pid", "comm")
+LEAF = ("dev", "op", "sector", "bytes", "pid", "comm", "origin_dev", "origin_sector", "origin_ns")
+
+
+def remap(t_ns: int, to: int, sector: int, size: int, from_dev: int, from_sector: int, what: int = READ,
+          pid: int = APP) -> Event:  # fmt: skip
+    """A: a bio of from_dev goes to another device."""
+    pdu = from_dev.to_bytes(4, "big") + to.to_bytes(4, "big") + from_sector.to_bytes(8, "big")
+    return Event(t_ns, "A", sector, size, what, pid, to, pdu=pdu)
+
+
+def request(t_ns: int, device: int, sector: int, size: int, what: int = READ, pid: int = APP) -> list[Event]:
+    """Q, G, D, C of a leaf, 1 us apart each."""
+    kinds = ("Q", what, pid), ("G", what, pid), ("D", what | FS, 7), ("C", what | FS, 0)
+    return [Event(t_ns + 1000 * i, a, sector, size, w, p, device) for i, (a, w, p) in enumerate(kinds)]
+
+
+def served(t_ns: int, leaf: int, sector: int, size: int, volume: int, at: int, what: int = READ,
+           pid: int = APP) -> list[Event]:  # fmt: skip
+    """A, then the leaf's request, for a bio of the volume."""
+    return [remap(t_ns, leaf, sector, size, volume, at, what, pid),
+            *request(t_ns + 10, leaf, sector, size, what, pid)]  # fmt: skip
+
+
+def bio(t_ns: int, end_ns: int, device: int, sector: int, size: int, what: int = READ) -> list[Event]:
+    """Q and C of a volume."""
+    return [Event(t_ns, "Q", sector, size, what, APP, device),
+            Event(end_ns, "C", sector, size, what, 0, device)]  # fmt: skip
+
+
+def imported(reader: Path, folder: Path, events: Iterable[Event]) -> Imported:
+    return run_reader(reader, folder / "out", write_dump(folder / "dump", [*NOTES, *numbered(events)]))
+
+
+def bios(folder: Path, names: Sequence[str] = VOLUME) -> list[tuple[Any, ...]]:
+    """Rows of volume.rec, sorted by device and queue time."""
+    header, table = read_table(folder / "out/volume.rec")
+    ops = header["enums"]["block_op"]
+    keys = [entry["name"] for entry in header["fields"]]
+    rows = [{key: row[key].item() for key in keys} for row in table]
+    for row in rows:
+        row["op"], row["comm"] = ops[str(row["op"])], row["comm"].decode()
+    rows.sort(key=lambda row: (row["dev"], row["queue_ns"]))
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def test_linear_volume_gives_its_leafs_requests_their_origin(reader: Path, tmp_path: Path) -> None:
+    t = START_NS
+    events = []
+    for i in range(20):
+        at = t + 100_000 * i
+        events += bio(at, at + 9000, DM0, 8 * i, 4096)
+        events += served(at + 5, SDA, 2048 + 8 * i, 4096, DM0, 8 * i)
+    got = imported(reader, tmp_path, events)
+    assert bios(tmp_path) == [
+        (DM0, "read", 8 * i, 4096, t + 100_000 * i, t + 100_000 * i + 9000, APP, "fio") for i in range(20)
+    ]
+    assert got.tuples(LEAF) == [
+        (SDA, "read", 2048 + 8 * i, 4096, APP, "fio", DM0, 8 * i, t + 100_000 * i) for i in range(20)
+    ]
+    assert sorted(row["origin"] for row in got.rows) == [id_ for (id_,) in bios(tmp_path, ["bio_id"])]
+    assert bios(tmp_path, ["bio_id"]) == bios(tmp_path, ["origin"])  # the top's own
+    assert got.lost == {} and got.notes == {}
+    assert got.facts["remaps"] == [{"from": "253:0", "to": "8:0", "count": 20, "first_sector": 2048}]
+    stack = stack_of(got.facts, {"8:0": "sda", "253:0": "dm-0"})
+    assert stack is not None and [root["name"] for root in stack["roots"]] == ["dm-0"]
+    assert [(node["name"], node["recorded"], node["below"]) for node in stack["nodes"]] == [
+        ("dm-0", "bios", ["sda"]),
+        ("sda", "requests", []),
+    ]
+
+
+def stripe_events(t: int, with_parts: bool) -> list[Event]:
+    """A bio of 256 KiB over two leaves, in chunks of 64 KiB; its C has the length of the last chunk alone."""
+    chunk = 128
+    events = [Event(t, "Q", 1000 * chunk, 4 << 16, WRITE, APP, DM0)]
+    for i in range(4):
+        start = (1000 + i) * chunk
+        if i:
+            split = start.to_bytes(8, "big")
+            events.append(Event(t + 10 * i, "X", start - chunk, 1 << 16, WRITE, APP, DM0, pdu=split))
+        leaf = (SDA, SDB)[i % 2]
+        events += served(t + 10 * i + 1, leaf, (500 + i // 2) * chunk, 1 << 16, DM0, start, WRITE)
+        if with_parts and i < 3:
+            events.append(Event(t + 8000 + i, "C", start, 1 << 16, WRITE, 0, DM0))
+    return [*events, Event(t + 9000, "C", 1003 * chunk, 1 << 16, WRITE, 0, DM0)]
+
+
+@pytest.mark.parametrize("with_parts", [False, True])
+def test_striped_bio_ends_with_its_last_sector(reader: Path, tmp_path: Path, with_parts: bool) -> None:
+    """dm: the bio ends with what is left of it. md since 6.12, and the block layer: so do its first parts."""
+    got = imported(reader, tmp_path, stripe_events(START_NS, with_parts))
+    assert bios(tmp_path) == [
+        (DM0, "write", 128_000, 1 << 18, START_NS, START_NS + 9000, APP, "fio")
+    ]  # fmt: skip
+    assert [row[0:1] + row[2:4] + row[6:] for row in got.tuples(LEAF)] == [
+        (leaf, (500 + i // 2) * 128, 1 << 16, DM0, (1000 + i) * 128, START_NS)
+        for leaf, i in ((SDA, 0), (SDA, 2), (SDB, 1), (SDB, 3))
+    ]
+    assert got.lost == {}
+    assert got.notes == ({"volume: ends of a part of a bio": 3} if with_parts else {})
+
+
+def test_rest_of_a_bio_queued_again_is_no_second_bio(reader: Path, tmp_path: Path) -> None:
+    """Kernels before 4.14 trace it so."""
+    events = stripe_events(START_NS, False)
+    again = [Event(e.t_ns + 1, "Q", e.sector + 128, (3 - i) << 16, WRITE, APP, DM0)
+             for i, e in enumerate(e for e in events if e.action == "X")]  # fmt: skip
+    got = imported(reader, tmp_path, [*events, *again])
+    assert [row[3] for row in bios(tmp_path)] == [1 << 18]
+    assert {row["origin_ns"] for row in got.rows} == {START_NS} and got.lost == {}
+
+
+def test_crypt_writes_by_a_worker_keep_their_submitter(reader: Path, tmp_path: Path) -> None:
+    """Two writes of 1.5 MiB wait for a worker, which sends them in an order of its own, in parts."""
+    t, size = START_NS, 3 << 19
+    events = bio(t, t + 90_000, DM0, 0, size, WRITE) + bio(t + 10, t + 91_000, DM0, 3072, size, WRITE)
+    for i, start in enumerate((3072, 0)):
+        for part in range(3):
+            at = start + 1024 * part
+            when = t + 5000 + 10_000 * (3 * i + part)
+            events += served(when, SDA, 4096 + at, 1 << 19, DM0, at, WRITE, CRYPT)
+    got = imported(reader, tmp_path, events)
+    assert [row[3:6] for row in bios(tmp_path)] == [(size, t, t + 90_000), (size, t + 10, t + 91_000)]
+    assert got.tuples(("sector", "origin_sector", "pid", "comm", "origin_ns")) == [
+        (4096 + 1024 * i, 1024 * i, APP, "fio", t + 10 * (i >= 3)) for i in range(6)
+    ]
+    assert got.lost == {} and got.notes == {}
+
+
+def test_lvm_on_crypt_on_a_partition_is_followed_through(reader: Path, tmp_path: Path) -> None:
+    """dm-1 (LVM) on dm-0 (crypt) on sda2: the disk's requests serve bios of dm-1, and dm-0's bios, too."""
+    t, what = START_NS, WRITE | SYNC | META
+    part = dev(8, 2)
+    events = []
+    for i in range(10):
+        at = t + 100_000 * i
+        events += bio(at, at + 30_000, DM1, 8 * i, 4096, what)
+        events += [remap(at + 1, DM0, 384 + 8 * i, 4096, DM1, 8 * i, what)]
+        events += bio(at + 2, at + 29_000, DM0, 384 + 8 * i, 4096, what)
+        # the crypt's, with the disk's number and the partition's sector; then the partition's own
+        events += [remap(at + 500, SDA, 32_768 + 384 + 8 * i, 4096, DM0, 384 + 8 * i, what, CRYPT)]
+        events += [remap(at + 501, SDA, 10**6 + 32_768 + 384 + 8 * i, 4096, part, 32_768 + 384 + 8 * i,
+                         what, CRYPT)]  # fmt: skip
+        events += request(at + 502, SDA, 10**6 + 32_768 + 384 + 8 * i, 4096, what, CRYPT)
+    got = imported(reader, tmp_path, events)
+    assert got.tuples(LEAF) == [
+        (SDA, "write", 10**6 + 33_152 + 8 * i, 4096, APP, "fio", DM1, 8 * i, t + 100_000 * i)
+        for i in range(10)
+    ]
+    rows = bios(tmp_path, ("dev", "bio_id", "origin", "comm"))
+    ids = [id_ for device, id_, _, _ in rows if device == DM1]
+    assert [row[2:] for row in rows if row[0] == DM0] == [(id_, "fio") for id_ in ids]
+    assert [row["origin"] for row in got.rows] == ids
+    assert got.lost == {} and got.notes == {}
+    stack = stack_of(got.facts, {})
+    assert stack is not None
+    assert [(node["name"], node["below"]) for node in stack["nodes"]] == [
+        ("253:1", ["253:0"]),
+        ("253:0", ["8:2"]),
+        ("8:0", []),
+    ]
+    assert [(p["name"], p["disk"], p["first_sector"]) for p in stack["parts"]] == [("8:2", "8:0", 10**6)]
+
+
+def test_partition_of_a_bare_disk_is_no_volume(reader: Path, tmp_path: Path) -> None:
+    events = [remap(START_NS, SDA, 2048 + 8, 4096, dev(8, 1), 8), *request(START_NS + 1, SDA, 2056, 4096)]
+    got = imported(reader, tmp_path, events)
+    assert not (tmp_path / "out/volume.rec").exists() and got.notes == {}
+    assert got.tuples(("dev", "sector", "origin", "queue_source")) == [(SDA, 2056, 0, 0)]
+    assert stack_of(got.facts, {}) is None
+
+
+def test_mirrors_writes_serve_one_bio_and_its_own_none(reader: Path, tmp_path: Path) -> None:
+    """raid1: a write goes to both leaves; the superblock's write to each has no remap event, so no origin."""
+    t = START_NS
+    events = bio(t, t + 9000, MD0, 800, 8192, WRITE)
+    for leaf in (SDA, SDB):
+        events += served(t + 10, leaf, 2048 + 800, 8192, MD0, 800, WRITE)
+        events += request(t + 50_000, leaf, 16, 4096, WRITE | FLUSH | FUA | META, RAID)
+    got = imported(reader, tmp_path, events)
+    assert [row[3:6] for row in bios(tmp_path)] == [(8192, t, t + 9000)]
+    assert got.tuples(("dev", "sector", "origin", "origin_sector", "comm")) == [
+        (SDA, 16, 0, 0, "md0_raid5"),
+        (SDA, 2848, 1, 800, "fio"),
+        (SDB, 16, 0, 0, "md0_raid5"),
+        (SDB, 2848, 1, 800, "fio"),
+    ]
+    assert got.lost == {}
+
+
+def test_raid5_pages_find_the_bio_they_lie_in(reader: Path, tmp_path: Path) -> None:
+    """A: per page of 4 KiB by the raid's thread, merged at the leaf; parity's says sector 0."""
+    t, pages = START_NS, 16  # a chunk of 64 KiB
+    events = [
+        Event(t, "Q", 12_800, 2 << 16, WRITE, APP, MD0),
+        Event(t + 99_000, "C", 12_800, 2 << 16, WRITE, 0, MD0),
+    ]
+    for leaf, first in ((SDA, 12_800), (SDB, 12_928), (SDC, None)):
+        for page in range(pages):
+            at, when = 6400 + 8 * page, t + 1000 + 20 * page
+            origin = 0 if first is None else first + 8 * page
+            events += [remap(when, leaf, at, 4096, MD0, origin, WRITE, RAID)]
+            events += [Event(when + 1, "Q", at, 4096, WRITE, RAID, leaf)]
+            events += [Event(when + 2, "M" if page else "G", at, 4096, WRITE, RAID, leaf)]
+        events += [Event(t + 2000, "D", 6400, pages * 4096, WRITE | FS, RAID, leaf)]
+        events += [Event(t + 9000, "C", 6400, pages * 4096, WRITE | FS, 0, leaf)]
+    got = imported(reader, tmp_path, events)
+    classes = got.header["enums"]["block_class"]
+    rows = {row["dev"]: row for row in got.rows}
+    assert [(rows[leaf]["origin"], rows[leaf]["origin_sector"], rows[leaf]["comm"], rows[leaf]["merges"],
+             classes[str(rows[leaf]["class"])]) for leaf in (SDA, SDB, SDC)] == [
+        (1, 12_800, "fio", 15, "unknown"),
+        (1, 12_928, "fio", 15, "unknown"),
+        (0, 0, "md0_raid5", 15, "parity"),
+    ]  # fmt: skip
+    assert [row[2:6] for row in bios(tmp_path)] == [(12_800, 2 << 16, t, t + 99_000)]
+    assert got.lost == {} and got.notes == {}
+
+
+def test_one_write_of_sector_0_is_no_parity(reader: Path, tmp_path: Path) -> None:
+    """Neither its class nor another origin is certain from one place that says sector 0."""
+    t = START_NS
+    events = bio(t, t + 9000, MD0, 0, 4096, WRITE) + served(t + 10, SDA, 2048, 4096, MD0, 0, WRITE)
+    events += served(t + 20_000, SDB, 2048, 4096, MD0, 0, WRITE)  # its bio was not seen
+    got = imported(reader, tmp_path, events)
+    assert got.tuples(("dev", "class", "origin")) == [(SDA, 0, 1), (SDB, 0, 0)]
+
+
+def test_bio_that_goes_on_itself_ends_with_its_request(reader: Path, tmp_path: Path) -> None:
+    """NVMe multipath, md before 5.13: the path has no Q of its own, the head no C. Two bios, one request."""
+    t, head, path = START_NS, dev(259, 2), dev(259, 0)
+    events = []
+    for i, letter in enumerate("GM"):
+        events += [Event(t + 100 * i, "Q", 64 + 8 * i, 4096, READ, APP, head)]
+        events += [remap(t + 100 * i + 1, path, 64 + 8 * i, 4096, head, 64 + 8 * i)]
+        events += [Event(t + 100 * i + 2, letter, 64 + 8 * i, 4096, READ, APP, path)]
+    events += [
+        Event(t + 1000, "D", 64, 8192, READ | FS, 7, path),
+        Event(t + 5000, "C", 64, 8192, READ | FS, 0, path),
+    ]
+    got = imported(reader, tmp_path, events)
+    assert [row[2:6] for row in bios(tmp_path)] == [(64 + 8 * i, 4096, t + 100 * i, t + 5000) for i in (0, 1)]
+    names = ("dev", "bytes", "queue_ns", "issue_ns", "merges", "queue_source", "origin_dev", "origin_sector")
+    assert got.tuples(names) == [(path, 8192, t, t + 1000, 1, 0, head, 64)]
+    assert got.lost == {} and got.notes == {}
+
+
+def test_multipaths_requests_become_its_bios(reader: Path, tmp_path: Path) -> None:
+    """dm-multipath takes requests and sends them on (RA): rows of its bios, requests of the leaf."""
+    t = START_NS
+    events = []
+    for round_ in range(3):
+        at = t + 100_000 * round_
+        for i, letter in enumerate("GM"):
+            events += [Event(at + 100 * i, "Q", 64 + 8 * i, 4096, WRITE, APP, DM0)]
+            events += [Event(at + 100 * i + 2, letter, 64 + 8 * i, 4096, WRITE, APP, DM0)]
+        events += [Event(at + 1000, "D", 64, 8192, WRITE | FS, 7, DM0)]
+        events += [remap(at + 1001, SDA, 64, 8192, DM0, 64, WRITE | FS, 7)]
+        events += [Event(at + 1002, "D", 64, 8192, WRITE | FS, 7, SDA)]
+        events += [Event(at + 5000, "C", 64, 8192, WRITE | FS, 0, SDA)]
+        events += [Event(at + 5010, "C", 64, 8192, WRITE | FS, 0, DM0)]
+    got = imported(reader, tmp_path, events)
+    assert [row[2:6] for row in bios(tmp_path)][-4:] == [
+        (64 + 8 * i, 4096, t + 100_000 * n + 100 * i, t + 100_000 * n + 5010) for n in (1, 2) for i in (0, 1)
+    ]
+    assert {row["dev"] for row in got.rows} == {SDA} and len(got.rows) == 3
+    assert [row["origin_ns"] for row in got.rows][1:] == [t + 100_000, t + 200_000]
+    assert [row["comm"] for row in got.rows][1:] == ["fio", "fio"]
+    assert got.lost == {}
+
+
+def test_flushes_of_a_volume_belong_to_its_bio(reader: Path, tmp_path: Path) -> None:
+    """A commit through dm: an empty flush goes down first, without the bio's place; then the data."""
+    t, what = START_NS, WRITE | SYNC | FLUSH | FUA
+    events = [
+        Event(t, "Q", 800, 4096, what, APP, DM0),
+        remap(t + 1, SDA, 0, 0, DM0, 0, WRITE | FLUSH),
+        Event(t + 2, "Q", 0, 0, WRITE | FLUSH, APP, SDA),
+        Event(t + 3, "G", 0, 0, WRITE | FLUSH, APP, SDA),
+        Event(t + 4, "D", 0, 0, READ | FLUSH | FS, 7, SDA),
+        Event(t + 1000, "C", 0, 0, READ | FLUSH | FS, 0, SDA),
+        Event(t + 1001, "C", 0, 0, WRITE | FLUSH | FS, 0, SDA),
+        *served(t + 2000, SDA, 2848, 4096, DM0, 800, WRITE | SYNC | FUA, RAID),
+        Event(t + 9000, "C", 800, 4096, WRITE | SYNC | FUA, 0, DM0),
+    ]
+    got = imported(reader, tmp_path, events)
+    assert [row[1:6] for row in bios(tmp_path)] == [("write", 800, 4096, t, t + 9000)]
+    assert got.tuples(("op", "origin", "origin_ns", "comm")) == [
+        ("flush", 1, t, "fio"),
+        ("write", 1, t, "fio"),
+    ]
+    assert got.lost == {}
+
+
+def test_trace_of_leaves_alone_draws_the_untraced_volume(reader: Path, tmp_path: Path) -> None:
+    """blktrace of the disks of a stripe alone: no origins, and the tree says what is missing."""
+    events = [event for event in stripe_events(START_NS, False) if event.device != DM0]
+    got = imported(reader, tmp_path, events)
+    assert [row["origin"] for row in got.rows] == [0] * 4
+    stack = stack_of(got.facts, {})
+    assert stack is not None
+    assert [(n["name"], n["recorded"], n["why_not"], n["below"]) for n in stack["nodes"]] == [
+        ("253:0", "no", "the trace has no events of it", ["8:0", "8:16"]),
+        ("8:0", "requests", "", []),
+        ("8:16", "requests", "", []),
+    ]
+
+
+def test_bios_alone_stay_requests(reader: Path, tmp_path: Path) -> None:
+    """A trace of one volume, or of Q and C alone: nothing tells which, and the rows are as before."""
+    events = bio(START_NS, START_NS + 500, DM0, 8, 4096) + bio(START_NS + 90, START_NS + 900, DM0, 80, 4096)
+    got = imported(reader, tmp_path, events)
+    assert got.tuples(("sector", "queue_ns", "issue_ns", "complete_ns", "comm")) == [
+        (8, START_NS, START_NS, START_NS + 500, "fio"),
+        (80, START_NS + 90, START_NS + 90, START_NS + 900, "fio"),
+    ]
+    assert not (tmp_path / "out/volume.rec").exists()
+    assert got.notes == {"rows that are bios, as no requests were traced": 2}
+
+
+def test_volume_without_remaps_beside_a_disk_has_bios(reader: Path, tmp_path: Path) -> None:
+    """zram: Q and C only."""
+    zram = dev(252, 0)
+    events = bio(START_NS, START_NS + 500, zram, 8, 4096) + request(START_NS, SDA, 8, 4096)
+    got = imported(reader, tmp_path, events)
+    assert [row["dev"] for row in got.rows] == [SDA]
+    assert bios(tmp_path, ["dev", "sector", "complete_ns"]) == [(zram, 8, START_NS + 500)]
+
+
+def test_remaps_cut_short_or_in_circles_are_survived(reader: Path, tmp_path: Path) -> None:
+    t = START_NS
+    loop = [remap(t + 5, SDA, 800, 4096, SDA, 800), remap(t + 6, SDA, 808, 4096, SDA, 800)]
+    cut = remap(t + 7, SDA, 900, 4096, DM0, 800)
+    cut.pdu = cut.pdu[:15]
+    circle = [Event(t + 8, "Q", 8, 4096, READ, APP, DM0), remap(t + 9, DM1, 8, 4096, DM0, 8),
+              Event(t + 10, "Q", 8, 4096, READ, APP, DM1), remap(t + 11, DM0, 8, 4096, DM1, 8),
+              Event(t + 12, "Q", 8, 4096, READ, APP, DM0)]  # fmt: skip
+    got = imported(reader, tmp_path, [*request(t, SDA, 800, 4096), *loop, cut, *circle])
+    assert got.lost == {"remaps cut short": 1}
+    assert got.notes == {"volume: open at the end": 3}
+    stack = stack_of(got.facts, {})
+    assert stack is not None and json.dumps(stack)
+    assert {node["name"]: node["below"] for node in stack["nodes"]} == {
+        "253:0": ["253:1"], "253:1": ["253:0"], "8:0": []
+    }  # fmt: skip
+
+
+def test_chain_of_200_volumes_keeps_the_origin(reader: Path, tmp_path: Path) -> None:
+    """As many as are kept apart; the request at the bottom serves the bio at the top."""
+    layers = [dev(253, i) for i in range(200)]
+    t = START_NS
+    events = bio(t, t + 10**6, layers[0], 8, 4096)
+    for i, (upper, lower) in enumerate(pairwise(layers), 1):
+        events += [remap(t + 10 * i, lower, 8 + i, 4096, upper, 7 + i)]
+        events += bio(t + 10 * i + 1, t + 10**6 - i, lower, 8 + i, 4096)
+    events += served(t + 10_000, SDA, 4096, 4096, layers[-1], 207)
+    got = imported(reader, tmp_path, events)
+    assert got.tuples(LEAF) == [(SDA, "read", 4096, 4096, APP, "fio", layers[0], 8, t)]
+    assert {origin for (origin,) in bios(tmp_path, ["origin"])} == {1} and len(bios(tmp_path)) == 200
+    assert got.lost == {} and got.notes == {}
