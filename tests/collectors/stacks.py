@@ -415,6 +415,12 @@ def layers(paths: Sequence[str]) -> Layers:
     return Layers(roots, volumes, leaves, members)
 
 
+def number_of(name: str) -> int:
+    """Return a device's number as the tables have it: major << 20 | minor."""
+    major, minor = map(int, Path("/sys/class/block", name, "dev").read_text().split(":"))
+    return major << 20 | minor
+
+
 def stat(name: str) -> list[int]:
     """Return the counters of /sys/block/NAME/stat."""
     return [int(word) for word in Path("/sys/block", name, "stat").read_text().split()]

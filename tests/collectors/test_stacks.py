@@ -21,11 +21,11 @@ import pytest
 
 from tests.collectors import stacks
 from tests.collectors.loop_disk import SECTOR_BYTES, mounted, tmpfs
+from tests.collectors.named_rows import NamedRows
 from tests.collectors.recording import (
     Recording,
     cgroup,
     needs_btf,
-    read_table,
     recording,
     run_inside,
 )
@@ -110,26 +110,6 @@ KINDS: dict[str, Kind] = {
 }
 
 
-class Rows:
-    """A recorded table, its enumerations as names."""
-
-    def __init__(self, path: Path) -> None:
-        self.header, self.rows = read_table(path)
-        self.names = {
-            name: {int(key): text for key, text in numbers.items()}
-            for name, numbers in self.header["enums"].items()
-        }
-
-    def named(self, rows: Any, column: str) -> Any:
-        """Return op, class or submitter of these rows as words."""
-        names = self.names[f"block_{column}"]
-        return np.array([names.get(int(value), "?") for value in rows[column]], dtype=object)
-
-    def of(self, dev: int, *, op: str | None = None) -> Any:
-        rows = self.rows[self.rows["dev"] == dev]
-        return rows if op is None else rows[self.named(rows, "op") == op]
-
-
 @dataclass
 class Recorded:
     """One recording of a stack."""
@@ -141,8 +121,8 @@ class Recorded:
     after: dict[str, list[int]]
     run: Recording
     cgroup_id: int
-    block: Rows
-    volume: Rows
+    block: NamedRows
+    volume: NamedRows
     offsets: dict[str, int] = field(default_factory=dict)
 
     def counted(self, name: str, at: int) -> int:
@@ -167,13 +147,12 @@ def words_of(layers: Layers) -> tuple[list[str], dict[str, int]]:
     for name in layers.devices:
         own = Path("/sys/block", name)
         if (own / "dev").exists():
-            major, minor = map(int, (own / "dev").read_text().split(":"))
             words += ["--volume" if name in layers.volumes else "--disk", name]
+            devs[name] = stacks.number_of(name)
         else:
-            major, minor = 4095, made_up
+            words += ["--hidden", f"4095:{made_up}={name}"]
+            devs[name] = 4095 << 20 | made_up
             made_up += 1
-            words += ["--hidden", f"{major}:{minor}={name}"]
-        devs[name] = major << 20 | minor
     for number in layers.members:
         words += ["--component", number]
     return words, devs
@@ -204,9 +183,9 @@ def record(kind: Kind, folder: Path, undo: ExitStack) -> Recorded:
     else:
         pytest.fail("the stack writes by itself, without an end")
     assert {name: stacks.stat(name) for name in layers.devices} == after, "a layer wrote at the end"
-    volume = Rows(out / "volume.rec")
+    volume = NamedRows(out / "volume.rec")
     return Recorded(
-        kind, layers, devs, before, after, run, group.stat().st_ino, Rows(out / "block.rec"), volume
+        kind, layers, devs, before, after, run, group.stat().st_ino, NamedRows(out / "block.rec"), volume
     )
 
 

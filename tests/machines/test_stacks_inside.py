@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stacks of devices on other kernels, in virtual machines: tests/collectors/test_stacks.py, all in one boot.
+"""Stacks of devices on other kernels, in virtual machines: the tests of FILES, all in one boot of each.
 
 Debian's kernels have device-mapper, md, bcache and NVMe as modules; this kernel may have none of them.
 """
@@ -15,13 +15,14 @@ from tests.machines.inside_machine import Case, inside
 pytestmark = [pytest.mark.vm, pytest.mark.long]
 SECONDS = 1800
 KERNELS = ("6.1", "6.12")
+FILES = ("test_stacks", "test_several_disks")
 
 
 @pytest.fixture(scope="module", params=KERNELS)
 def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Case]]:
     """What the tests inside found."""
     run = tmp_path_factory.mktemp(f"stacks-{request.param}-")
-    with inside(run, request.param, ["tests/collectors/test_stacks.py"]) as machine:
+    with inside(run, request.param, [f"tests/collectors/{file}.py" for file in FILES]) as machine:
         ended = machine.wait(SECONDS)
         assert ended["status"] in (0, 1), "\n".join([ended["why"], *ended["said"]])
         yield machine.cases()
