@@ -217,7 +217,8 @@ def recover(raw: Path) -> dict[str, Any]:
 
 
 def _start(scope: Scope, names: Sequence[str]) -> Running:
-    return Blktrace(scope.raw, scope.disks, scope.janitor)
+    # A hidden path of NVMe multipath has no node that blktrace could open.
+    return Blktrace(scope.raw, [*scope.disks, *scope.layers.volumes], scope.janitor)
 
 
 COLLECTOR = Collector(

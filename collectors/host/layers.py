@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from workloads.system.device_graph import Graph, Node, is_leaf, is_volume
 
 MOST = 64  # MAX_DEVS of bpf/block/, disks and volumes together
+_MOST_COMPONENTS = 256  # MAX_COMPONENTS of recorder/options.h
 # Device numbers of hidden paths of NVMe multipath, which have none: 4095 is no major number of the kernel's.
 _HIDDEN_MAJOR = 4095
 
@@ -47,8 +48,9 @@ class Layers:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Devices of which only the kernel's counters are sampled."""
-        return tuple(name for name in self.names if name in self.why_not)
+        """Devices of which only the kernel's counters are sampled; a hidden path has no number to ask by."""
+        numbered = (name for name in self.names if not self.numbers[name].startswith(f"{_HIDDEN_MAJOR}:"))
+        return tuple(name for name in numbered if name in self.why_not)[:MOST]
 
 
 def choose(graph: Graph, roots: Sequence[Root], most: int = MOST) -> Layers:
@@ -59,6 +61,7 @@ def choose(graph: Graph, roots: Sequence[Root], most: int = MOST) -> Layers:
     """
     roots = [root for root in dict.fromkeys(roots) if root.name in graph.nodes]
     reached = _whole(graph, [name for root in roots for name in graph.layers(root.name)])
+    reached = _whole(graph, [*reached, *_stores_of_snapshots(graph, reached)])
     unreached = [
         name for name in _whole(graph, [n for root in roots for n in graph.below(root.name)])
         if name not in reached
@@ -128,6 +131,27 @@ def parts(graph: Graph, layers: Layers) -> list[Node]:
     ]
 
 
+def _stores_of_snapshots(graph: Graph, names: Iterable[str]) -> list[str]:
+    """Return what the snapshots of these volumes are stored on.
+
+    The first overwrite of a block copies the old content there. sysfs has the store below the snapshot alone,
+    not below the snapshot's origin.
+    """
+    origins = [graph.nodes[name] for name in names if "snapshot-origin" in _targets(graph, name)]
+    snapshots = [
+        other
+        for origin in origins
+        for part in origin.below
+        for other in graph.nodes[part].above
+        if "snapshot" in _targets(graph, other)
+    ]
+    return [store for snapshot in snapshots for store in graph.layers(snapshot)[1:]]
+
+
+def _targets(graph: Graph, name: str) -> list[str]:
+    return str(graph.nodes[name].facts.get("targets", "")).split()
+
+
 def _whole(graph: Graph, names: Iterable[str]) -> list[str]:
     """Return the whole devices among the names, each once."""
     return [
@@ -149,4 +173,4 @@ def _numbers(graph: Graph, names: Sequence[str]) -> dict[str, str]:
 
 def _components(graph: Graph, volumes: Sequence[Node]) -> tuple[str, ...]:
     below = [graph.nodes[name] for volume in volumes for name in volume.below]
-    return tuple(dict.fromkeys(node.dev for node in below if node.dev))
+    return tuple(dict.fromkeys(node.dev for node in below if node.dev))[:_MOST_COMPONENTS]

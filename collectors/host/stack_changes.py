@@ -52,7 +52,9 @@ def _changes(old: Node, new: Node) -> list[str]:
     for key, what in (("degraded", "missing members"), ("targets", "targets"), ("ana_state", "ANA state")):
         if old.facts.get(key) != new.facts.get(key) and key in new.facts:
             texts.append(f"{what}: {old.facts.get(key, 'none')} before, {new.facts[key]} after")
-    for key in ("sync_action", "state", "suspended"):
+    if ("suspended" in old.facts) != ("suspended" in new.facts):
+        texts.append("suspended at the end" if "suspended" in new.facts else "suspended at the start")
+    for key in ("sync_action", "state"):
         was, is_now = old.facts.get(key), new.facts.get(key)
         if was != is_now and was is not None and is_now is not None:
             texts.append(f"{key} was {was} at the start and is {is_now} at the end")

@@ -88,7 +88,7 @@ def _facts(kind: str, place: Path) -> dict[str, str | int]:
     numbers: dict[str, int] = {}
     if kind == "dm":
         texts = {"dm_name": read_text(place / "dm/name"), "dm_uuid": read_text(place / "dm/uuid")}
-        numbers = {"suspended": read_number(place / "dm/suspended")}
+        numbers = {"suspended": 1} if read_number(place / "dm/suspended") else {}
     elif kind == "md":
         texts = {key: read_text(place / "md" / key) for key in _MD_TEXTS}
         texts["members"] = _members(place / "md")
