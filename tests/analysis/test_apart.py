@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.rundir import apart
 from tests.analysis.synthetic import decaying_ext3
 from tests.collectors.sessions import let_others_in, listen_to_interrupts, wait_for
 from tests.open_tree import python_of
@@ -29,6 +30,8 @@ WORK = """
 import json, os, signal, subprocess, sys, time
 import analysis.report
 from analysis.__main__ import main
+from analysis.rundir import apart
+apart.PATIENCE_S = SECONDS
 def work(path, **options):
     said = ""
 CODE
@@ -68,10 +71,11 @@ def run(tmp_path: Path) -> Path:
     return path
 
 
-def words(code: str, run: Path) -> list[str]:
+def words(code: str, run: Path, patience_s: float = apart.PATIENCE_S) -> list[str]:
     """The command that runs the code as the report of a run."""
     indented = "\n".join(f"    {line}" for line in code.strip().splitlines())
-    return [str(python_of(TREE)), "-c", WORK.replace("CODE", indented), "report", str(run)]
+    program = WORK.replace("CODE", indented).replace("SECONDS", str(patience_s))
+    return [str(python_of(TREE)), "-c", program, "report", str(run)]
 
 
 def report(code: str, run: Path) -> subprocess.CompletedProcess[str]:
@@ -96,10 +100,12 @@ def in_terminal(command: list[str], **env: str) -> tuple[int, str]:
 
 
 @contextmanager
-def started(code: str, run: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+def started(
+    code: str, run: Path, patience_s: float = apart.PATIENCE_S
+) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """Start a command; yields it and the pids in its first line on stderr."""
     process = subprocess.Popen(
-        words(code, run),
+        words(code, run, patience_s),
         cwd=TREE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -223,13 +229,16 @@ def test_signals_are_passed_on_and_no_process_is_left(
     (place := tmp_path / "place").touch()
     place.chmod(0o666)
     ignore = "\nfor one in (1, 2, 15): signal.signal(one, signal.SIG_IGN)\n" if deaf else ""
-    with started(ignore + WITH_ANOTHER.replace("PLACE", repr(str(place))), run) as (process, pids):
+    # A process that ignores the signal is killed after PATIENCE_S.
+    patience_s = 1.0 if deaf else 30.0
+    code_with = ignore + WITH_ANOTHER.replace("PLACE", repr(str(place)))
+    with started(code_with, run, patience_s) as (process, pids):
         began = time.monotonic()
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
         assert (process.returncode, said) == (code, says)
         assert not any(map(is_there, pids))
-        assert (time.monotonic() - began > 9) == deaf
+        assert (time.monotonic() - began >= patience_s) == deaf
     assert Path(place.read_text()).exists() == deaf  # its temporary files
     shutil.rmtree(place.read_text(), ignore_errors=True)
 
