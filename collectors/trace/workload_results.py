@@ -119,13 +119,17 @@ class WorkloadResults:
             os.close(file)
         self._fd = -1
 
+    def _open_other(self, name: str, _: int) -> int:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(name, flags, dir_fd=self._fd)
+
     def _copy(self, name: str, room_bytes: int) -> int | None:
         """Copy a file into raw/. Returns its size, holes included; None if the file is not kept."""
         if not _PLAIN_NAME.fullmatch(name) or name in _RESERVED:
             return None
         try:
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with os.fdopen(os.open(name, flags, dir_fd=self._fd), "rb") as file:
+            # open() closes what the opener opened if it is a directory, which would keep the tmpfs busy.
+            with open(name, "rb", opener=self._open_other) as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode) or status.st_size > room_bytes:
                     return None

@@ -144,6 +144,7 @@ def test_phases_of_a_command_are_read_with_limits(home: Path, secret: Path) -> N
     job = Job("trace", run, DIR=str(home), CMD=command, COLLECT="counters")
     assert job.end() == 0, job.said
     assert is_untouched(secret)
+    assert job.left_behind() == [] and "busy" not in job.said
     assert "the workload's phases.jsonl has a line of more than 64 KiB" in job.said
     assert "the workload's figures.jsonl has a line of more than 64 KiB" in job.said
     assert "5 of the workload's files are not kept" in job.said
