@@ -7,7 +7,9 @@ imported inside functions, as that takes longer than drawing, and 100 MB; so the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from types import ModuleType
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -21,13 +23,27 @@ DPI = 110
 CAPTION = "Cumulative distributions: request latency by operation, seek distance and request size by class"
 DECIMAL = {1: "B", 10**3: "kB", 10**6: "MB", 10**9: "GB", 10**12: "TB"}
 TIMES = {1: "ns", 10**3: "µs", 10**6: "ms", 10**9: "s"}
+# Seaborn draws lines without them, and their import takes as long as the rest of seaborn's.
+NOT_NEEDED = ("scipy.stats", "scipy.cluster")
+
+
+def _seaborn() -> ModuleType:
+    """Import seaborn without NOT_NEEDED."""
+    absent = [name for name in NOT_NEEDED if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None: the import fails
+    try:
+        import seaborn
+    finally:
+        for name in absent:
+            del sys.modules[name]
+    return seaborn
 
 
 def _draw(axes: Axes, lines: Mapping[str, Quantiles], title: str, units: dict[int, str]) -> None:
     """One panel, a line per operation or class."""
     import pandas as pd
-    import seaborn as sns
 
+    sns = _seaborn()
     axes.set_title(title)
     axes.set_ylim(0, 101)
     if not lines:
@@ -63,8 +79,7 @@ def render(results: Results) -> tuple[bytes, bytes] | None:
     """The picture as PNG and as SVG; None for a run without requests."""
     if results.block is None or not results.device_totals:
         return None
-    import seaborn as sns
-
+    sns = _seaborn()
     with style.applied(), sns.axes_style(None, style.RC):
         figure = Figure(figsize=(11.6, 4.1))
         figure.subplots_adjust(left=0.055, right=0.985, top=0.93, bottom=0.28, wspace=0.06)
