@@ -7,10 +7,12 @@ conftest.py distributes them. ARGS= goes to pytest: a path narrows the tier, ano
 
 from __future__ import annotations
 
+import compileall
 import os
 import shlex
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,8 @@ TIERS = {
     "test-all": Tier("", 80, True),
 }
 PROCESSES = 2
+TREE = Path(__file__).parent.parent
+ROOMS = ("analysis", "collectors", "workloads")
 
 
 def arguments(tier: Tier, own: list[str]) -> list[str]:
@@ -60,6 +64,9 @@ def main(name: str) -> int:
     if os.geteuid() == 0:
         # Shared mounts, as under systemd: what a test unmounts also goes from a session's copy of all mounts.
         mounts.go_apart(shared=True)
+    # Tests start a thousand programs of the tree; each would compile it if PYTHONDONTWRITEBYTECODE is set.
+    for room in ROOMS:
+        compileall.compile_dir(TREE / room, quiet=2, workers=0)
     if not own:
         print(f"make {name}: about {tier.minutes} minutes on 2 quiet CPUs", flush=True)
     return int(pytest.main(arguments(tier, own)))
