@@ -31,25 +31,20 @@
 #include "block_bios.h"
 #include "block_charged.h"
 #include "block_class.h"
+#include "block_rings.h"
 #include "block_state.h"
-
-#define MAX_BIOS_COUNTED 1024
+#include "block_volumes.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-static __always_inline int queue(struct bio *bio, bool have_cmpxchg)
+/* A bio that is queued to a disk, or passed on to one by a volume, may cause flushes: it waits for these. */
+static __always_inline void wait_for_flush(struct bio *bio, u64 address, u32 index,
+					   struct origin *origin, bool have_cmpxchg)
 {
 	struct bio_entry *entry;
-	int disk = disk_index(disk_of_bio(bio));
-	u32 index = disk, flushes = 0;
-	u64 address;
+	struct origin *to;
+	u32 flushes = 0;
 
-	if (disk < 0)
-		return 0;
-	address = address_of(bio, PROG_QUEUE);
-	entry = claim_bio(address, have_cmpxchg);
-	if (entry)
-		fill_submitter(entry, bpf_ktime_get_ns());
 	/* One flush before the data, one behind it if the disk has no FUA (blk_flush_policy()). */
 	if (bio->bi_opf & FLAG_BIT(__REQ_PREFLUSH)) {
 		flushes++;
@@ -60,13 +55,51 @@ static __always_inline int queue(struct bio *bio, bool have_cmpxchg)
 	if (bio->bi_opf & FLAG_BIT(__REQ_FUA) && !dev_fua[index & (MAX_DEVS - 1)])
 		flushes++;
 	if (!flushes)
-		return 0;
+		return;
 	entry = bpf_map_lookup_elem(&flush_waiters, &index);
-	if (entry && !entry->bio && replace(&entry->bio, 0, address, have_cmpxchg)) {
-		fill_submitter(entry, bpf_ktime_get_ns());
-		entry->flushes = flushes;
-		entry->sb_dev = sent_to(bio);
+	if (!entry || entry->bio || !replace(&entry->bio, 0, address, have_cmpxchg))
+		return;
+	fill_submitter(entry, bpf_ktime_get_ns());
+	entry->flushes = flushes;
+	entry->sb_dev = sent_to(bio);
+	if (!have_volumes)
+		return;
+	to = bpf_map_lookup_elem(&flush_origins, &index);
+	if (to) {
+		if (origin)
+			__builtin_memcpy(to, origin, sizeof(*to));
+		/* Without an origin: what `bio` says is that it went to a part of a volume. */
+		else
+			__builtin_memset(to, 0, sizeof(*to));
+		to->bio = component_of(bio) ? address : 0;
 	}
+}
+
+static __always_inline int queue(struct bio *bio, bool have_cmpxchg)
+{
+	struct gendisk *disk = disk_of_bio(bio);
+	const volatile struct dev_entry *dev = recorded_disk(disk);
+	struct origin *origin = NULL;
+	struct bio_entry *entry;
+	u64 address;
+	u32 index;
+
+	if (!dev)
+		return 0;
+	index = dev->index & (MAX_DEVS - 1);
+	if (have_volumes && dev->flags & DEV_VOLUME) {
+		queue_on_volume(bio, disk, index);
+		return 0;
+	}
+	address = address_of(bio, PROG_QUEUE);
+	if (have_volumes)
+		origin = origin_at_queue(bio, address);
+	entry = claim_bio(address, have_cmpxchg);
+	if (entry && origin && origin->id)
+		fill_times(entry, bpf_ktime_get_ns());
+	else if (entry)
+		fill_submitter(entry, bpf_ktime_get_ns());
+	wait_for_flush(bio, address, index, origin, have_cmpxchg);
 	return 0;
 }
 
@@ -86,16 +119,25 @@ int bio_queue_by_add(u64 *ctx)
 /* A bio is cut in two: the new front half (bio) was queued when the old one was. */
 static __always_inline int split(struct bio *bio, bool have_cmpxchg)
 {
+	const volatile struct dev_entry *dev = recorded_disk(disk_of_bio(bio));
 	struct bio_entry *from, *to;
+	u64 parent, front;
 
-	if (disk_index(disk_of_bio(bio)) < 0)
+	if (!dev)
 		return 0;
-	from = find_bio(address_of(
-		bio->bi_private,
-		PROG_SPLIT)); /* bio_submit_split() chains the front to its parent first */
+	/* bio_submit_split() chains the front to its parent first */
+	parent = address_of(bio->bi_private, PROG_SPLIT);
+	front = address_of(bio, PROG_SPLIT);
+	if (have_volumes)
+		split_origin(parent, front,
+			     dev->flags & DEV_VOLUME &&
+				     dev_has_requests[dev->index & (MAX_DEVS - 1)]);
+	if (!(dev->flags & DEV_LEAF))
+		return 0;
+	from = find_bio(parent);
 	if (!from)
 		return 0;
-	to = claim_bio(address_of(bio, PROG_SPLIT), have_cmpxchg);
+	to = claim_bio(front, have_cmpxchg);
 	if (!to)
 		return 0;
 	to->queue_ns = from->queue_ns;
@@ -229,35 +271,6 @@ static __always_inline u16 count_merges(struct bio *bio)
 	return merges;
 }
 
-/*
- * Appends to this CPU's ring. Each program has a ring of its own, with one writer: no lock is needed.
- */
-static __always_inline void write_record(const struct block_record *record,
-					 enum block_ring_writer writer)
-{
-	u32 index = bpf_get_smp_processor_id() * BLOCK_RINGS_PER_CPU + writer;
-	struct block_ring *ring = bpf_map_lookup_elem(&rings, &index);
-	struct block_record *to;
-	u64 head;
-
-	if (!ring)
-		return;
-	head = ring->head;
-	if (head - *(volatile u64 *)&ring->tail > ring_mask) {
-		ring->full++;
-		return;
-	}
-	to = (void *)ring + sizeof(*ring) + (head & ring_mask) * sizeof(*to);
-	__builtin_memcpy(to, record, sizeof(*to));
-	/* The reader must see the record before the new head. x86 keeps the order of stores by itself. */
-#ifdef __TARGET_ARCH_x86
-	asm volatile("" ::: "memory");
-	*(volatile u64 *)&ring->head = head + 1;
-#else
-	__sync_fetch_and_add(&ring->head, 1);
-#endif
-}
-
 SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *ctx)
 {
@@ -267,6 +280,9 @@ int rq_issue(u64 *ctx)
 	struct block_inflight *slot;
 	struct block_record *record;
 	struct bio_entry *entry = NULL;
+	struct page_owner owner = {};
+	struct origin *origin = NULL;
+	struct volume_bio *top = NULL;
 	u32 cmd_flags, index = disk;
 	struct bio *bio;
 	u64 id, now;
@@ -297,6 +313,7 @@ int rq_issue(u64 *ctx)
 	}
 	slot->request = 0; /* the slot is complete only at the end of this program */
 	slot->done_bytes = 0;
+	slot->has_parts = 0;
 	record->end_by_ns = 0;
 	record->sector = rq->__sector;
 	record->bytes = rq->__data_len;
@@ -316,8 +333,28 @@ int rq_issue(u64 *ctx)
 	if (bio) {
 		entry = find_bio(address_of(bio, PROG_ISSUE));
 		record->sb_dev = sent_to(bio);
-		if (record->op == BLOCK_OP_READ || record->op == BLOCK_OP_WRITE)
-			classify(record, bio, gendisk);
+		if (have_volumes) {
+			origin = find_origin(address_of(bio, PROG_ISSUE));
+			if (origin) {
+				slot->has_parts = origin->part != NO_SLOT;
+				top = top_of(origin);
+				if (!top && origin->id)
+					COUNT(origin_over);
+			}
+		}
+		if (!top) {
+			bool has_pages = record->op == BLOCK_OP_READ ||
+					 record->op == BLOCK_OP_WRITE;
+
+			classify_bottom(&owner, record->flags, bio, gendisk, has_pages, PROG_ISSUE);
+			record->class = owner.class;
+			if (have_volumes && origin && !origin->id)
+				record->class = BLOCK_CLASS_PARITY;
+			if (owner.ino) {
+				record->ino = owner.ino;
+				record->sb_dev = owner.sb_dev;
+			}
+		}
 		record->merges = count_merges(bio);
 		/* A flush sequence takes these two off the request, not off its bio (blk_insert_flush()). */
 		record->flags |=
@@ -327,8 +364,16 @@ int rq_issue(u64 *ctx)
 		entry = bpf_map_lookup_elem(&flush_waiters, &index);
 		if (entry && !entry->bio)
 			entry = NULL;
-		if (entry)
+		if (entry) {
 			record->sb_dev = entry->sb_dev;
+			if (have_volumes)
+				origin = bpf_map_lookup_elem(&flush_origins, &index);
+			if (origin) {
+				top = top_of(origin);
+				if (!top && origin->bio)
+					record->class = BLOCK_CLASS_VOLUME;
+			}
+		}
 	}
 	if (entry) {
 		if (bio) {
@@ -360,10 +405,12 @@ int rq_issue(u64 *ctx)
 		record->queue_source = BLOCK_SOURCE_REQUEST;
 		get_comm(record->comm);
 	}
+	if (top)
+		copy_origin(record, top, origin, bio ? bio->bi_iter.bi_sector - origin->sector : 0);
 	/* The owner of writeback, whose submitter is a kernel thread. */
-	if (memory_cgroup_id && bio && record->op == BLOCK_OP_WRITE &&
+	if (!top && memory_cgroup_id && bio && record->op == BLOCK_OP_WRITE &&
 	    record->class == BLOCK_CLASS_DATA && record->submitter == BLOCK_SUBMITTER_KERNEL_THREAD)
-		record->charged = charged_to(bio->bi_io_vec->bv_page);
+		record->charged = charged_to(bio->bi_io_vec->bv_page, PROG_ISSUE);
 	slot->request = (u64)rq;
 	return 0;
 }
@@ -371,20 +418,29 @@ int rq_issue(u64 *ctx)
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 {
-	int disk = disk_index(disk_of(rq));
+	const volatile struct dev_entry *dev = recorded_disk(disk_of(rq));
 	struct block_inflight *slot;
 	bool is_known;
+	int disk;
 
-	if (disk < 0)
+	if (!dev)
 		return 0;
+	disk = dev->index;
+	if (have_volumes && dev->flags & DEV_VOLUME) {
+		/* dm-multipath: a request of its own. Its end in parts, the last of which has no bytes, does not matter. */
+		if (bytes || !rq->__data_len)
+			end_parts(rq, bytes, error);
+		return 0;
+	}
+	slot = slot_of(rq, disk);
+	if (have_volumes && slot && slot->has_parts && slot->request == (u64)rq)
+		end_parts(rq, bytes, error);
 	if (bytes < rq->__data_len) {
 		COUNT(partial);
-		slot = slot_of(rq, disk);
 		if (slot && slot->request == (u64)rq)
 			slot->done_bytes += bytes;
 		return 0;
 	}
-	slot = slot_of(rq, disk);
 	is_known = slot && slot->request == (u64)rq;
 	if (is_known)
 		slot->request = 0;
@@ -412,5 +468,139 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 		else
 			COUNT(issue_unseen);
 	}
+	return 0;
+}
+
+static __always_inline void remap(struct bio *bio, const volatile struct dev_entry *old, u64 from)
+{
+	u64 address = address_of(bio, PROG_REMAP), to = bio->bi_iter.bi_sector, parent, above_bio;
+	u32 bytes = bio->bi_iter.bi_size, is_write = bio->bi_opf & 1, slot = NO_SLOT;
+	u32 index = old->index & (MAX_DEVS - 1);
+	bool is_parity = false, is_part;
+	const volatile struct dev_entry *dev;
+	struct volume_bio *above;
+	struct bio_entry *entry;
+	struct volume_set *set;
+	struct origin *origin;
+
+	if (old->flags & DEV_VOLUME) {
+		/* Of a stripe only the data has a place on the volume; the parity's is 0 (raid5.c, ops_run_io()). */
+		is_parity = dev_has_parity[index] && is_write && !from &&
+			    to >= dev_data_offset[index] + 8;
+		if (!bytes)
+			slot = find_volume_flush(index);
+		else if (!is_parity)
+			slot = find_volume_sector(index, is_write, from);
+		if (slot == NO_SLOT && dev_has_parity[index] && is_write && !from)
+			is_parity = true;
+	}
+	set = slot == NO_SLOT ? NULL : volume_set_of(slot);
+	if (!set && !is_parity) {
+		origin = find_origin(address);
+		/* A partition, or a volume that has not queued a bio passed on to it. */
+		if (origin && origin->sector == from && (origin->waits || origin->part != NO_SLOT))
+			origin->sector = to;
+		else if (old->flags & DEV_VOLUME)
+			COUNT(volume_own);
+		return;
+	}
+	origin = claim_origin(address);
+	if (!origin)
+		return;
+	if (!set) {
+		origin->bio = address;
+		origin->id = 0;
+		origin->part = NO_SLOT;
+		origin->sector = to;
+		origin->at_ns = bpf_ktime_get_ns();
+		origin->waits = 1;
+		return;
+	}
+	above = &set->way[slot & (VOLUME_WAYS - 1)];
+	above_bio = set->bio[slot & (VOLUME_WAYS - 1)];
+	parent = address_of(bio->bi_private, PROG_REMAP);
+	is_part = above_bio == address || above_bio == parent;
+	/* Once more, after an error of the path: it is a part already. */
+	if (above_bio == parent && !(origin->bio == address && origin->part == slot &&
+				     origin->part_id == above->record.bio_id))
+		__sync_fetch_and_add(&above->parts, 1);
+	set_origin(origin, address, above, bytes ? from : above->record.sector);
+	origin->sector = to;
+	origin->waits = !is_part;
+	if (!is_part)
+		return;
+	origin->part = slot;
+	origin->part_id = above->record.bio_id;
+	dev = recorded_disk(disk_of_bio(bio));
+	if (!dev || !(dev->flags & DEV_LEAF))
+		return;
+	entry = claim_bio(address, false);
+	if (entry)
+		fill_times(entry, origin->at_ns);
+	wait_for_flush(bio, address, dev->index, origin, false);
+}
+
+/*
+ * A layer has given a bio its place below (A): the bio serves what is at the old place. Most layers clone the volume's
+ * bio, and the clone is queued next; some pass the bio itself on, or a part cut off its front, chained to it
+ * (bi_private): such a bio is not queued again. A partition's remap changes the place only.
+ */
+SEC("tp_btf/block_bio_remap")
+int bio_remap(u64 *ctx)
+{
+	struct bio *bio = ARGUMENT(ctx, remap_bio_at);
+	const volatile struct dev_entry *old = find_dev((u32)(u64)ARGUMENT(ctx, remap_bio_at + 1));
+	u64 from = (u64)ARGUMENT(ctx, remap_bio_at + 2);
+
+	if (old)
+		remap(bio, old, from);
+	return 0;
+}
+
+/* The same for a request of dm-multipath (RA). The bios of its clone are not queued. */
+SEC("tp_btf/block_rq_remap")
+int rq_remap(u64 *ctx)
+{
+	struct request *rq = ARGUMENT(ctx, remap_rq_at);
+	const volatile struct dev_entry *old = find_dev((u32)(u64)ARGUMENT(ctx, remap_rq_at + 1));
+	u64 from = (u64)ARGUMENT(ctx, remap_rq_at + 2), address;
+	struct volume_bio *above;
+	struct bio_entry *entry;
+	struct volume_set *set;
+	struct origin *origin;
+	u32 slot;
+
+	if (!old || !(old->flags & DEV_VOLUME) || !rq->bio)
+		return 0;
+	address = address_of(rq->bio, PROG_RQ_REMAP);
+	entry = claim_bio(address, false);
+	if (entry)
+		fill_submitter(entry, bpf_ktime_get_ns());
+	slot = find_volume_sector(old->index, rq->cmd_flags & 1, from);
+	set = slot == NO_SLOT ? NULL : volume_set_of(slot);
+	origin = claim_origin(address);
+	if (!origin)
+		return 0;
+	origin->bio = 0;
+	if (!set) {
+		COUNT(volume_own);
+		return 0;
+	}
+	above = &set->way[slot & (VOLUME_WAYS - 1)];
+	set_origin(origin, address, above, from);
+	origin->sector = rq->bio->bi_iter.bi_sector;
+	origin->waits = 0;
+	return 0;
+}
+
+/* The end of a bio to a volume (c). Bios that became requests end in rq_complete(). */
+SEC("tp_btf/block_bio_complete")
+int bio_complete(u64 *ctx)
+{
+	struct bio *bio = ARGUMENT(ctx, end_bio_at);
+	u32 slot = find_volume_bio(address_of(bio, PROG_END));
+
+	if (slot != NO_SLOT)
+		end_volume_bio(slot, bio->bi_status, VOLUME_RING_END);
 	return 0;
 }

@@ -165,6 +165,22 @@ static __always_inline bool is_in_workload(enum block_submitter submitter)
 	return !have_cgroup || submitter == BLOCK_SUBMITTER_WORKLOAD;
 }
 
+/* Of a bio with an origin, who has the submitter. */
+static __always_inline void fill_times(struct bio_entry *entry, u64 now)
+{
+	entry->queue_ns = now;
+	entry->insert_ns = 0;
+	entry->pid = 0;
+	entry->tgid = 0;
+	entry->requeues = 0;
+	entry->front_merged = 0;
+	entry->slot = NO_SLOT;
+	entry->done_bytes = 0;
+	entry->cgroup = 0;
+	entry->submitter = BLOCK_SUBMITTER_UNKNOWN;
+	__builtin_memset(entry->comm, 0, sizeof(entry->comm));
+}
+
 static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 {
 	u64 id = bpf_get_current_pid_tgid();

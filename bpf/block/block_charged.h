@@ -72,16 +72,16 @@ static __always_inline u64 memory_cgroup_number(struct mem_cgroup *memcg)
 	return BPF_CORE_READ(memcg, css.cgroup, kn, id);
 }
 
-static __always_inline enum block_charged charged_to(struct page *page)
+static __always_inline enum block_charged charged_to(struct page *page, enum program program)
 {
-	struct page___charged *head = (void *)head_of(page);
+	struct page___charged *head = (void *)head_of(page, program);
 	struct mem_cgroup *memcg = NULL;
 	u64 data = 0, number;
 
 	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
 		return BLOCK_CHARGED_UNKNOWN;
 	if (!head)
-		head = (void *)address_of(page, PROG_ISSUE);
+		head = (void *)address_of(page, program);
 	if (bpf_core_field_exists(head->memcg_data))
 		data = BPF_CORE_READ(head, memcg_data);
 	else if (bpf_core_field_exists(struct folio, memcg_data))

@@ -124,14 +124,19 @@ struct volume_record {
 
 /* Which program writes a ring. */
 enum block_ring_writer { RING_COMPLETE, RING_ISSUE, BLOCK_RINGS_PER_CPU };
+enum volume_ring_writer {
+	VOLUME_RING_END,     /* bio_complete() */
+	VOLUME_RING_REQUEST, /* rq_complete() */
+	VOLUME_RING_QUEUE,   /* bio_queue() */
+	VOLUME_RINGS_PER_CPU
+};
 
-/* Completed requests of one CPU: one writer (a completion program), one reader (the recorder). */
+/* The head of a ring of one CPU: one writer (a program), one reader (the recorder). Records follow. */
 struct block_ring {
 	u64 head; /* records ever written */
 	u64 tail; /* records ever read */
 	u64 full; /* records not written because it was full */
 	u64 pad[5];
-	struct block_record records[];
 };
 
 #define DEV_SLOT_BITS		  12
@@ -156,10 +161,37 @@ struct dev_entry {
 	u8 pad;
 };
 
+#define HIDDEN_MAX 16 /* disks without a number that can be recorded */
+
+struct hidden_disk {
+	u64 name[4]; /* gendisk.disk_name, zeros behind it */
+	u32 dev;
+	u32 pad;
+};
+
+/* Slots of volume_bios, by set: a bio's address has one set, with this many slots. */
+#define VOLUME_WAYS 4
+
+/* A bio to a volume, from Q to its end. */
+struct volume_bio {
+	struct volume_record record;
+	u64 top_sector; /* on the top volume, of record.sector */
+	u32 top_slot;	/* of the top volume's bio */
+	s32 parts;   /* pieces whose request is not over; where requests end it (block_origins.h) */
+	u64 is_over; /* by these requests */
+};
+
+struct volume_set {
+	u64 bio[VOLUME_WAYS]; /* kernel addresses; 0: the slot is free, but what it holds stays until it is taken */
+	u64 pad[4];
+	struct volume_bio way[VOLUME_WAYS];
+};
+
 /* A request in flight: between issue and completion. */
 struct block_inflight {
 	u64 request;	/* its kernel address; 0: none */
-	u64 done_bytes; /* from its start, in partial completions */
+	u32 done_bytes; /* from its start, in partial completions */
+	u32 has_parts;	/* its bios are parts of a volume's, which end with it */
 	struct block_record record;
 };
 
@@ -176,7 +208,14 @@ struct block_counts {
 	u64 merges_capped;   /* requests with more bios than were counted */
 	u64 no_slot;	     /* issues whose tag is outside the table */
 	u64 merged_unknown;  /* merges with a request of unknown queue time */
-	u64 pad[5];	     /* to whole cache lines: no two CPUs write one */
+	u64 volume_queued;   /* bios to volumes; the part of their ids that counts */
+	u64 volume_ended;    /* bios to volumes whose end was seen */
+	u64 volume_unseen;   /* the same whose end was not seen before the address was used again */
+	u64 volume_full;     /* the same not recorded: their set was full of bios in flight */
+	u64 volume_own; /* remaps for no bio of the volume: a layer's own, or the bio was not seen */
+	u64 ranges_cut;	 /* bios of volumes too long for all of their blocks */
+	u64 origin_over; /* requests whose origin had ended and was forgotten before their issue */
+	u64 pad[6];	 /* to whole cache lines: no two CPUs write one */
 };
 
 #endif

@@ -5,7 +5,8 @@
 #ifndef SEEKMETER_BLOCK_STATE_H
 #define SEEKMETER_BLOCK_STATE_H
 
-#define MAX_CPUS 8192 /* the kernel's own limit */
+#define MAX_CPUS	 8192 /* the kernel's own limit */
+#define MAX_BIOS_COUNTED 1024 /* of a request */
 
 /* Set before loading. */
 const volatile u32 dev_number[MAX_DEVS]; /* major << 20 | minor, by index */
@@ -14,8 +15,18 @@ const volatile u32 dev_tags[MAX_DEVS];	 /* slots a hardware queue */
 const volatile bool dev_fua[MAX_DEVS];	 /* the disk does FUA: no flush behind a FUA write */
 u64 attached_ns;			 /* set when all programs are attached */
 volatile bool recording; /* set when all sources are attached; the rings are not emptied before */
-const volatile u64 ring_mask; /* records a ring, minus one */
+const volatile u64 ring_mask, volume_ring_mask; /* records a ring, minus one */
 const volatile bool have_cgroup;
+const volatile bool have_volumes; /* if not, the verifier drops all that is for volumes */
+const volatile bool dev_has_parts[MAX_DEVS];  /* the volume is made of other devices */
+const volatile bool dev_has_parity[MAX_DEVS]; /* the volume is a raid4, raid5 or raid6 */
+const volatile bool
+	dev_has_requests[MAX_DEVS]; /* the volume has a queue of requests (dm-multipath) */
+/* md: sectors before the data on each member. */
+const volatile u64 dev_data_offset[MAX_DEVS];
+/* Disks without a device number, by name (paths of NVMe multipath), and the numbers given to these. */
+const volatile u32 hidden_count;
+const volatile struct hidden_disk hidden_disks[HIDDEN_MAX];
 const volatile u64 memory_cgroup_id; /* the workload's own; 0: none */
 /*
  * Which argument of a tracepoint the bio or request is: the first, but behind its queue (and, of a front merge, its
@@ -26,6 +37,9 @@ const volatile u64 memory_cgroup_id; /* the workload's own; 0: none */
  */
 const volatile u32 queue_bio_at, split_bio_at, frontmerge_bio_at;
 const volatile u32 insert_rq_at, requeue_rq_at, issue_rq_at, merge_rq_at;
+/* Behind it: the old device, and the sector there. */
+const volatile u32 remap_bio_at, remap_rq_at;
+const volatile u32 end_bio_at; /* of block_bio_complete */
 /*
  * By the kernel's number of an operation (enum req_op), which the recorder reads in the kernel's BTF. The numbers are
  * no ABI: zone operations moved by two with Linux kernel commit 19de03b312d6 ("block: make REQ_OP_ZONE_OPEN a write
@@ -43,8 +57,10 @@ const volatile bool sees_rq_merge;
 			asm volatile("%0 = *(u64 *)(%1 + 0)" : "=r"(argument_) : "r"(ctx));  \
 		else if (at == 1)                                                            \
 			asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(argument_) : "r"(ctx));  \
-		else                                                                         \
+		else if (at == 2)                                                            \
 			asm volatile("%0 = *(u64 *)(%1 + 16)" : "=r"(argument_) : "r"(ctx)); \
+		else                                                                         \
+			asm volatile("%0 = *(u64 *)(%1 + 24)" : "=r"(argument_) : "r"(ctx)); \
 		argument_;                                                                   \
 	})
 
@@ -55,14 +71,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct block_inflight);
 } inflight SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* resized: two a CPU */
-	__uint(key_size, sizeof(u32));
-	__uint(value_size, sizeof(struct block_ring)); /* resized: and ring_mask + 1 records */
-} rings SEC(".maps");
 
 /* mmap'ed, so that reading it every few milliseconds takes no system call. */
 struct {
@@ -105,14 +113,18 @@ enum program {
 	PROG_INSERT,
 	PROG_REQUEUE,
 	PROG_ISSUE,
-	PROG_MERGE
+	PROG_MERGE,
+	PROG_COMPLETE,
+	PROG_REMAP,
+	PROG_RQ_REMAP,
+	PROG_END,
 };
 
-struct cache_line {
-	volatile u64 word[8];
+struct address_line {
+	volatile u64 word[16]; /* whole cache lines */
 };
 
-static struct cache_line address_words[MAX_CPUS];
+static struct address_line address_words[MAX_CPUS];
 
 static __always_inline u64 address_of(const void *object, enum program program)
 {
@@ -152,6 +164,18 @@ static __always_inline u32 sent_to(struct bio *bio)
 	return bio->bi_bdev->bd_dev;
 }
 
+/* Is the bio sent to a partition or disk that a recorded volume is made of? Its entry; NULL: no. */
+static __always_inline const volatile struct dev_entry *component_of(struct bio *bio)
+{
+	const volatile struct dev_entry *entry;
+
+	if (bpf_core_field_exists(struct bio, bi_disk))
+		entry = find_dev(bio->bi_disk->major << 20 | bio->bi_disk->first_minor);
+	else
+		entry = find_dev(bio->bi_bdev->bd_dev);
+	return entry && entry->flags & DEV_COMPONENT ? entry : NULL;
+}
+
 static __always_inline struct gendisk *disk_of(struct request *rq)
 {
 	if (bpf_core_field_exists(struct request_queue, disk))
@@ -159,10 +183,36 @@ static __always_inline struct gendisk *disk_of(struct request *rq)
 	return rq->rq_disk;
 }
 
-/* Index of a recorded disk; -1: the disk is not recorded. */
-static __always_inline int disk_index(struct gendisk *disk)
+/* The number given to a disk that has none; 0: the disk is not recorded. */
+static __noinline u32 hidden_number(struct gendisk *disk)
+{
+	u64 name[4] = { 0 };
+
+	BPF_CORE_READ_INTO(&name, disk, disk_name);
+	for (u32 i = 0; i < HIDDEN_MAX && i < hidden_count; i++) {
+		const volatile struct hidden_disk *hidden = &hidden_disks[i];
+
+		if (hidden->name[0] == name[0] && hidden->name[1] == name[1] &&
+		    hidden->name[2] == name[2] && hidden->name[3] == name[3])
+			return hidden->dev;
+	}
+	return 0;
+}
+
+/* The entry of a recorded disk or volume; NULL: it is not recorded. */
+static __always_inline const volatile struct dev_entry *recorded_disk(struct gendisk *disk)
 {
 	const volatile struct dev_entry *entry = find_dev(disk->major << 20 | disk->first_minor);
+
+	if (!entry && hidden_count)
+		entry = find_dev(hidden_number(disk));
+	return entry && entry->flags & (DEV_LEAF | DEV_VOLUME) ? entry : NULL;
+}
+
+/* Index of a disk whose requests are recorded; -1: they are not. */
+static __always_inline int disk_index(struct gendisk *disk)
+{
+	const volatile struct dev_entry *entry = recorded_disk(disk);
 
 	return entry && entry->flags & DEV_LEAF ? entry->index : -1;
 }

@@ -69,6 +69,7 @@ struct address_space;
 struct inode {
 	u16 i_mode;
 	unsigned long i_ino;
+	u32 i_rdev;
 	struct super_block *i_sb;
 	struct address_space *i_mapping;
 	const struct file_operations *i_fop;
@@ -108,6 +109,7 @@ struct super_block {
 struct gendisk {
 	int major;
 	int first_minor;
+	char disk_name[32];
 };
 
 struct request_queue {
@@ -133,12 +135,19 @@ struct bio_vec {
 	struct page *bv_page;
 };
 
+struct bvec_iter {
+	u64 bi_sector;
+	unsigned int bi_size;
+};
+
 struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev;
 	/* before Linux kernel commit 309dca309fc3 ("block: store a block_device pointer in struct bio") (in v5.12) */
 	struct gendisk *bi_disk;
 	u32 bi_opf;
+	u8 bi_status;
+	struct bvec_iter bi_iter;
 	void *bi_private;
 	struct bio_vec *bi_io_vec;
 };

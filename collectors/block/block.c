@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The block collector: one row per request, from the completion rings of block.bpf.c into block.rec.
+ * The block collector: one row per request, from the completion rings of block.bpf.c into block.rec; and one row per bio to
+ * a volume, a device above disks, into volume.rec.
  *
- * A row has the times of queue (Q), insert, issue (D) and completion (C), the request's sectors, flags and class, and
- * who submitted it.
+ * A request's row has the times of queue (Q), insert, issue (D) and completion (C), its sectors, flags and class, who
+ * submitted it, and which bio of a volume it serves.
  */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -24,12 +25,14 @@
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
 #include "recorder/registry.h"
+#include "rings.h"
 
 #include "block.skel.h" /* uses the types of records.h */
 
-#define RINGS_BYTES_MAX	 (64UL << 20)
-#define RING_RECORDS_MAX 32768
-#define RING_RECORDS_MIN 1024
+/* Sets of the tables for volumes, as their headers in bpf/block/ have them. */
+#define ORIGIN_SETS 16384
+#define RANGE_SETS  65536
+#define VOLUME_SETS 16384
 
 /*
  * No skip counts as lost by itself: a skipped issue shows as a completion without an issue, a skipped completion at the
@@ -37,34 +40,17 @@
  */
 static struct collector_state state = { .begins = "" };
 static struct block_bpf *skel;
-static struct rec_file *file;
-static char *rings;
+static struct rec_file *file, *volume_file;
+static struct rings rings, volume_rings;
 static struct block_inflight *inflight;
+static struct volume_set *volume_bios;
 static struct block_counts *counts;
-static size_t ring_bytes, rings_bytes, inflight_bytes, counts_bytes;
-static uint64_t ring_mask;
-static uint64_t ended_unseen;
+static size_t inflight_bytes, counts_bytes;
+static uint64_t ended_unseen, volumes_ended_unseen;
 static const struct disk *disks;
 static int disk_count;
-static int cpus, ring_count;
-
-/* block/blk-core.c, blk_errors[]: the number is blk_status_t, which is no ABI but has only grown since 4.13. */
-static const int blk_errnos[] = {
-	[1] = EOPNOTSUPP, [2] = ETIMEDOUT, [3] = ENOSPC,  [4] = ENOLINK,
-	[5] = EREMOTEIO,  [6] = EBADE,	   [7] = ENODATA, [8] = EILSEQ,
-	[9] = ENOMEM,	  [10] = EIO,	   [11] = EBUSY,  [12] = EAGAIN,
-};
-
-/* status: blk_status_t, or -errno on some kernels. */
-static int to_errno(int status)
-{
-	if (status < 0)
-		return -status;
-	if (status > 0 && status < (int)(sizeof(blk_errnos) / sizeof(blk_errnos[0])) &&
-	    blk_errnos[status])
-		return blk_errnos[status];
-	return status ? EIO : 0;
-}
+static bool have_volumes;
+static int cpus;
 
 /* The entry of a device number among `count` entries; a new one if it has none. */
 static struct dev_entry *entry_of(struct dev_entry *entries, size_t *count, uint32_t dev)
@@ -94,6 +80,10 @@ static int set_devices(const struct options *options)
 		skel->rodata->dev_base[i] = slots;
 		skel->rodata->dev_tags[i] = disk->tags;
 		skel->rodata->dev_fua[i] = disk->fua;
+		skel->rodata->dev_has_parts[i] = disk->has_parts;
+		skel->rodata->dev_has_parity[i] = disk->has_parity;
+		skel->rodata->dev_has_requests[i] = disk->is_volume && disk->tags;
+		skel->rodata->dev_data_offset[i] = disk->data_offset_sectors;
 		if (!disk->is_volume)
 			slots += disk->hw_queues * disk->tags;
 	}
@@ -112,34 +102,55 @@ static int set_devices(const struct options *options)
 	return bpf_map__set_max_entries(skel->maps.inflight, slots ? slots : 1);
 }
 
+/* Tells the programs the names of disks that have no device number. */
+static int set_hidden(const struct options *options)
+{
+	uint32_t count = 0;
+
+	for (int i = 0; i < options->disk_count; i++) {
+		const struct disk *disk = &options->disks[i];
+		struct hidden_disk hidden = { .dev = disk->major << 20 | disk->minor };
+
+		if (!disk->is_hidden)
+			continue;
+		if (count == HIDDEN_MAX)
+			return -1;
+		memcpy(hidden.name, disk->name, sizeof(hidden.name));
+		memcpy((void *)&skel->rodata->hidden_disks[count++], &hidden, sizeof(hidden));
+	}
+	/* As for volumes: a probe's verifier must check the code. */
+	skel->rodata->hidden_count = options->probe ? HIDDEN_MAX : count;
+	return 0;
+}
+
 /* Sizes the rings to the number of CPUs and the table of requests in flight to the disks' tags. */
 static int configure(const struct options *options)
 {
-	uint64_t records = RING_RECORDS_MAX;
-
-	while (records > RING_RECORDS_MIN &&
-	       records * cpus * BLOCK_RINGS_PER_CPU * sizeof(struct block_record) > RINGS_BYTES_MAX)
-		records /= 2;
-	ring_count = cpus * BLOCK_RINGS_PER_CPU;
-	ring_mask = records - 1;
-	ring_bytes = sizeof(struct block_ring) + records * sizeof(struct block_record);
-	rings_bytes = map_bytes(ring_bytes, ring_count);
-	skel->rodata->ring_mask = ring_mask;
+	/* A probe has no disk, but the verifier must check the code that handles volumes. */
+	have_volumes = options->volume_count || options->probe;
+	disks = options->disks;
+	disk_count = options->disk_count;
+	skel->rodata->have_volumes = have_volumes;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	/* A probe has none, but the verifier must check the code that uses it. */
 	skel->rodata->memory_cgroup_id = options->probe ? 1 : options->memory_cgroup_id;
-	disks = options->disks;
-	disk_count = options->disk_count;
-	if (set_devices(options))
+	if (set_devices(options) || set_hidden(options) ||
+	    rings_size(&rings, skel->maps.rings, cpus * BLOCK_RINGS_PER_CPU,
+		       sizeof(struct block_record), offsetof(struct block_record, error)) ||
+	    rings_size(&volume_rings, skel->maps.volume_rings,
+		       have_volumes ? cpus * VOLUME_RINGS_PER_CPU : 1, sizeof(struct volume_record),
+		       offsetof(struct volume_record, error)))
 		return -1;
+	skel->rodata->ring_mask = rings.mask;
+	skel->rodata->volume_ring_mask = volume_rings.mask;
 	inflight_bytes =
 		map_bytes(sizeof(struct block_inflight), bpf_map__max_entries(skel->maps.inflight));
 	counts_bytes = map_bytes(sizeof(struct block_counts), cpus);
-	if (bpf_map__set_value_size(skel->maps.rings, ring_bytes) ||
-	    bpf_map__set_max_entries(skel->maps.rings, ring_count) ||
-	    bpf_map__set_max_entries(skel->maps.counts, cpus))
+	if (have_volumes && (bpf_map__set_max_entries(skel->maps.volume_bios, VOLUME_SETS) ||
+			     bpf_map__set_max_entries(skel->maps.origins, ORIGIN_SETS) ||
+			     bpf_map__set_max_entries(skel->maps.ranges, RANGE_SETS)))
 		return -1;
-	return 0;
+	return bpf_map__set_max_entries(skel->maps.counts, cpus);
 }
 
 /*
@@ -201,13 +212,17 @@ static int adapt_to_kernel(void)
 	const struct {
 		const char *tracepoint, *struct_name;
 		uint32_t *at;
+		bool for_volumes;
 	} tracepoints[] = {
-		{ "block_bio_queue", "bio", (void *)&skel->rodata->queue_bio_at },
-		{ "block_split", "bio", (void *)&skel->rodata->split_bio_at },
-		{ "block_bio_frontmerge", "bio", (void *)&skel->rodata->frontmerge_bio_at },
-		{ "block_rq_insert", "request", (void *)&skel->rodata->insert_rq_at },
-		{ "block_rq_requeue", "request", (void *)&skel->rodata->requeue_rq_at },
-		{ "block_rq_issue", "request", (void *)&skel->rodata->issue_rq_at },
+		{ "block_bio_queue", "bio", (void *)&skel->rodata->queue_bio_at, false },
+		{ "block_split", "bio", (void *)&skel->rodata->split_bio_at, false },
+		{ "block_bio_frontmerge", "bio", (void *)&skel->rodata->frontmerge_bio_at, false },
+		{ "block_rq_insert", "request", (void *)&skel->rodata->insert_rq_at, false },
+		{ "block_rq_requeue", "request", (void *)&skel->rodata->requeue_rq_at, false },
+		{ "block_rq_issue", "request", (void *)&skel->rodata->issue_rq_at, false },
+		{ "block_bio_remap", "bio", (void *)&skel->rodata->remap_bio_at, true },
+		{ "block_rq_remap", "request", (void *)&skel->rodata->remap_rq_at, true },
+		{ "block_bio_complete", "bio", (void *)&skel->rodata->end_bio_at, true },
 	};
 	int at = 0, merge_at;
 	bool sees_merge;
@@ -215,6 +230,8 @@ static int adapt_to_kernel(void)
 	if (!btf)
 		return -1;
 	for (size_t i = 0; i < sizeof(tracepoints) / sizeof(tracepoints[0]) && at >= 0; i++) {
+		if (tracepoints[i].for_volumes && !have_volumes)
+			continue;
 		at = features_argument(btf, tracepoints[i].tracepoint, tracepoints[i].struct_name);
 		*tracepoints[i].at = at;
 		if (at < 0 || at > 2)
@@ -235,7 +252,10 @@ static int adapt_to_kernel(void)
 	    bpf_program__set_autoload(skel->progs.bio_split, cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.bio_queue_by_add, !cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.bio_split_by_add, !cmpxchg) ||
-	    bpf_program__set_autoload(skel->progs.rq_merge, sees_merge))
+	    bpf_program__set_autoload(skel->progs.rq_merge, sees_merge) ||
+	    bpf_program__set_autoload(skel->progs.bio_remap, have_volumes) ||
+	    bpf_program__set_autoload(skel->progs.rq_remap, have_volumes) ||
+	    bpf_program__set_autoload(skel->progs.bio_complete, have_volumes))
 		return collector_off(&state, "report this", "a program can't be left out");
 	return 0;
 }
@@ -258,10 +278,15 @@ static int load(const struct options *options)
 	if (bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup) ||
 	    bpf_note_recorder(&state, skel->progs.note_recorder))
 		return -1;
-	rings = map_memory(skel->maps.rings, rings_bytes, PROT_READ | PROT_WRITE);
 	inflight = map_memory(skel->maps.inflight, inflight_bytes, PROT_READ);
 	counts = map_memory(skel->maps.counts, counts_bytes, PROT_READ);
-	if (!rings || !inflight || !counts)
+	if (have_volumes)
+		volume_bios = map_memory(skel->maps.volume_bios,
+					 map_bytes(sizeof(struct volume_set), VOLUME_SETS),
+					 PROT_READ);
+	if (rings_map(&rings, skel->maps.rings) ||
+	    rings_map(&volume_rings, skel->maps.volume_rings) || !inflight || !counts ||
+	    (have_volumes && !volume_bios))
 		return collector_off(&state, "free some memory", "a map can't be read: %s",
 				     strerror(errno));
 	return 0;
@@ -270,13 +295,16 @@ static int load(const struct options *options)
 static void close_all(void)
 {
 	rec_file_close(file, &state);
-	file = NULL;
+	rec_file_close(volume_file, &state);
+	file = volume_file = NULL;
 	unmap_memory(counts, counts_bytes);
 	unmap_memory(inflight, inflight_bytes);
-	unmap_memory(rings, rings_bytes);
+	unmap_memory(volume_bios, map_bytes(sizeof(struct volume_set), VOLUME_SETS));
+	rings_unmap(&rings);
+	rings_unmap(&volume_rings);
 	counts = NULL;
 	inflight = NULL;
-	rings = NULL;
+	volume_bios = NULL;
 	state.object = NULL;
 	block_bpf__destroy(skel);
 	skel = NULL;
@@ -293,6 +321,13 @@ static int open_all(const struct options *options)
 			     "block_flag");
 	if (!file)
 		return collector_off(&state, "free some space", "block.rec can't be written: %s",
+				     strerror(errno));
+	if (!have_volumes)
+		return 0;
+	volume_file = rec_file_open(options, "volume", bpf_object__btf(skel->obj), "volume_record",
+				    "block_flag");
+	if (!volume_file)
+		return collector_off(&state, "free some space", "volume.rec can't be written: %s",
 				     strerror(errno));
 	return 0;
 }
@@ -311,24 +346,6 @@ static void begin(void)
 	__atomic_store_n(&skel->bss->recording, true, __ATOMIC_RELEASE);
 }
 
-static void drain_ring(struct block_ring *ring)
-{
-	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
-
-	while (ring->tail != head) {
-		uint64_t at = ring->tail & ring_mask;
-		uint64_t run = ring_mask + 1 - at;
-
-		if (run > head - ring->tail)
-			run = head - ring->tail;
-		for (uint64_t i = at; i < at + run; i++)
-			if (ring->records[i].error)
-				ring->records[i].error = to_errno(ring->records[i].error);
-		state.recorded += rec_file_write(file, &state, &ring->records[at], run);
-		__atomic_store_n(&ring->tail, ring->tail + run, __ATOMIC_RELEASE);
-	}
-}
-
 static void read_counts(void)
 {
 	struct block_counts sum = { 0 };
@@ -345,9 +362,17 @@ static void read_counts(void)
 		sum.merges_capped += counts[i].merges_capped;
 		sum.no_slot += counts[i].no_slot;
 		sum.merged_unknown += counts[i].merged_unknown;
+		sum.volume_ended += counts[i].volume_ended;
+		sum.volume_unseen += counts[i].volume_unseen;
+		sum.volume_full += counts[i].volume_full;
+		sum.volume_own += counts[i].volume_own;
+		sum.ranges_cut += counts[i].ranges_cut;
+		sum.origin_over += counts[i].origin_over;
 	}
 	sum.complete_unseen += ended_unseen;
-	state.seen = sum.completed + sum.issue_unseen + sum.complete_unseen + sum.no_slot;
+	sum.volume_unseen += volumes_ended_unseen;
+	state.seen = sum.completed + sum.issue_unseen + sum.complete_unseen + sum.no_slot +
+		     sum.volume_ended + sum.volume_unseen + sum.volume_full;
 	reason_set(state.lost, "issue not seen", sum.issue_unseen);
 	reason_set(state.notes, "end not seen (no latency)", sum.complete_unseen);
 	reason_set(state.lost, "tag outside the table", sum.no_slot);
@@ -358,6 +383,13 @@ static void read_counts(void)
 	reason_set(state.notes, "bios forgotten (set full)", sum.bio_evicted);
 	reason_set(state.notes, "merges counted to 1024 only", sum.merges_capped);
 	reason_set(state.notes, "merged with others of unknown queue times", sum.merged_unknown);
+	if (!have_volumes)
+		return;
+	reason_set(state.lost, "volume: table full", sum.volume_full);
+	reason_set(state.notes, "volume: end not seen (no latency)", sum.volume_unseen);
+	reason_set(state.notes, "volume: remaps for no bio of it", sum.volume_own);
+	reason_set(state.notes, "volume: bios too long for the table of sectors", sum.ranges_cut);
+	reason_set(state.notes, "volume: origin over before the issue", sum.origin_over);
 }
 
 /* True: no recorded disk has a request in flight, by /sys. */
@@ -407,19 +439,40 @@ static void write_open_requests(void)
 	reason_set(state.notes, "open at the end", idle ? 0 : open);
 }
 
+/* Bios to volumes that are open: rows, as of open requests above. */
+static void write_open_bios(void)
+{
+	bool idle = disks_idle();
+	uint64_t open = 0, now = monotonic_ns();
+
+	for (size_t i = 0; volume_bios && i < VOLUME_SETS * VOLUME_WAYS; i++) {
+		struct volume_set *set = &volume_bios[i / VOLUME_WAYS];
+		struct volume_record record = set->way[i % VOLUME_WAYS].record;
+
+		if (!set->bio[i % VOLUME_WAYS])
+			continue;
+		open++;
+		if (!idle)
+			continue;
+		record.complete_ns = 0;
+		record.end_by_ns = now;
+		state.recorded += rec_file_write(volume_file, &state, &record, 1);
+		volumes_ended_unseen++;
+	}
+	if (have_volumes)
+		reason_set(state.notes, "volume: open at the end", idle ? 0 : open);
+}
+
 static void drain(bool last)
 {
-	uint64_t full = 0;
-
-	for (int i = 0; i < ring_count; i++) {
-		struct block_ring *ring = (void *)(rings + i * ring_bytes);
-
-		drain_ring(ring);
-		full += ring->full;
-	}
-	reason_set(state.lost, "ring full", full);
-	if (last)
+	reason_set(state.lost, "ring full", rings_drain(&rings, file, &state));
+	if (have_volumes)
+		reason_set(state.lost, "volume: ring full",
+			   rings_drain(&volume_rings, volume_file, &state));
+	if (last) {
 		write_open_requests();
+		write_open_bios();
+	}
 	read_counts();
 }
 

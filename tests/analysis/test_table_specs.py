@@ -32,6 +32,7 @@ TREE = Path(__file__).parents[2]
 # table: BPF object and the struct that the recorder describes in the table's header
 STRUCTS = {
     "block": ("block/block", "block_record"),
+    "volume": ("block/block", "volume_record"),
     "call": ("calls/calls", "call_record"),
     "hold": ("holds/holds", "hold_record"),
     "lock_wait": ("locks/locks", "lock_wait_record"),

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Sizes, maps and empties the rings of finished records; see rings.h. */
+#include "rings.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#include "common/records.h"
+#include "recorder/bpf_maps.h"
+#include "recorder/collector.h"
+#include "recorder/rec_file.h"
+
+#define RINGS_BYTES_MAX	 (64UL << 20)
+#define RING_RECORDS_MAX 32768
+#define RING_RECORDS_MIN 1024
+
+/* block/blk-core.c, blk_errors[]: the number is blk_status_t, which is no ABI but has only grown since 4.13. */
+static const int blk_errnos[] = {
+	[1] = EOPNOTSUPP, [2] = ETIMEDOUT, [3] = ENOSPC,  [4] = ENOLINK,
+	[5] = EREMOTEIO,  [6] = EBADE,	   [7] = ENODATA, [8] = EILSEQ,
+	[9] = ENOMEM,	  [10] = EIO,	   [11] = EBUSY,  [12] = EAGAIN,
+};
+
+/* status: blk_status_t, or -errno on some kernels. */
+static int to_errno(int status)
+{
+	if (status < 0)
+		return -status;
+	if (status > 0 && status < (int)(sizeof(blk_errnos) / sizeof(blk_errnos[0])) &&
+	    blk_errnos[status])
+		return blk_errnos[status];
+	return status ? EIO : 0;
+}
+
+int rings_size(struct rings *rings, struct bpf_map *map, int count, size_t record_bytes,
+	       size_t error_at)
+{
+	uint64_t records = RING_RECORDS_MAX;
+
+	while (records > RING_RECORDS_MIN && records * count * record_bytes > RINGS_BYTES_MAX)
+		records /= 2;
+	rings->count = count;
+	rings->mask = records - 1;
+	rings->record_bytes = record_bytes;
+	rings->error_at = error_at;
+	rings->ring_bytes = sizeof(struct block_ring) + records * record_bytes;
+	return bpf_map__set_value_size(map, rings->ring_bytes) ||
+			       bpf_map__set_max_entries(map, count)
+		       ? -1
+		       : 0;
+}
+
+int rings_map(struct rings *rings, const struct bpf_map *map)
+{
+	rings->memory =
+		map_memory(map, map_bytes(rings->ring_bytes, rings->count), PROT_READ | PROT_WRITE);
+	return rings->memory ? 0 : -1;
+}
+
+void rings_unmap(struct rings *rings)
+{
+	unmap_memory(rings->memory, map_bytes(rings->ring_bytes, rings->count));
+	rings->memory = NULL;
+}
+
+static void drain_ring(const struct rings *rings, struct block_ring *ring, struct rec_file *file,
+		       struct collector_state *state)
+{
+	char *records = (char *)(ring + 1);
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+
+	while (ring->tail != head) {
+		uint64_t at = ring->tail & rings->mask;
+		uint64_t run = rings->mask + 1 - at;
+
+		if (run > head - ring->tail)
+			run = head - ring->tail;
+		for (uint64_t i = at; i < at + run; i++) {
+			int32_t *error =
+				(int32_t *)(records + i * rings->record_bytes + rings->error_at);
+
+			if (*error)
+				*error = to_errno(*error);
+		}
+		state->recorded +=
+			rec_file_write(file, state, records + at * rings->record_bytes, run);
+		__atomic_store_n(&ring->tail, ring->tail + run, __ATOMIC_RELEASE);
+	}
+}
+
+uint64_t rings_drain(struct rings *rings, struct rec_file *file, struct collector_state *state)
+{
+	uint64_t full = 0;
+
+	for (int i = 0; rings->memory && i < rings->count; i++) {
+		struct block_ring *ring = (void *)(rings->memory + i * rings->ring_bytes);
+
+		drain_ring(rings, ring, file, state);
+		full += ring->full;
+	}
+	return full;
+}
