@@ -93,6 +93,8 @@ class Stack:
         others = sorted(self.layers.neighbours)
         if others:
             lines.append(f"other volumes on the same devices: {', '.join(others)}")
+        for name, why in self.layers.why_not.items():
+            lines.append(f"not recorded: {name} ({why})")
         for number, line in enumerate(lines):
             self._context.say("" if number else "stack", line)
 

@@ -285,12 +285,22 @@ def test_room_and_addresses_are_parsed() -> None:
         assert parse(job, **given, ADDRESSES="0").addresses is False
 
 
+def test_sync_is_for_what_others_use() -> None:
+    device = {"DEV": sorted(os.listdir("/sys/class/block"))[0]}
+    assert parse("watch", **device).sync is False
+    assert parse("watch", **device, SYNC="1").sync is True
+    assert parse(DIR="/tmp", CMD="true", SYNC="1").sync is True
+    with pytest.raises(OptionError, match="SYNC contradicts FS"):
+        parse(**TRACE, SYNC="1")
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"ROOM": "much"}, "ROOM=much is not a size: write it like 512M or 10G"),
         ({"ROOM": "1K"}, "ROOM=1K is too small: at least 1M"),
         ({"ADDRESSES": "yes"}, "ADDRESSES=yes is neither 1 (tell kernel addresses) nor 0 (do not)"),
+        ({"SYNC": "2"}, "SYNC=2 is neither 1 (write back first)"),
         ({"GROUP": "no-such-group"}, "GROUP=no-such-group: there is no such group"),
     ],
 )

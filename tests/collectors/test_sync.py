@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A run writes back no file system of others: a fresh one is synced, DIR= only with SYNC=1."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk, mounted
+from tests.collectors.sessions import Job, finished
+from tests.marks import needs_root
+
+pytestmark = [needs_root]
+
+
+@pytest.fixture
+def dirty(tmp_path: Path) -> Iterator[tuple[LoopDisk, Path]]:
+    """A file system of others with 2 MiB that nobody has written back; its journal waits five minutes."""
+    with loop_disk(tmp_path / "other", 64 * MIB) as disk:
+        subprocess.run(["mkfs.ext4", "-q", "-F", disk.path], check=True)
+        with mounted(disk.path, tmp_path / "mnt", "-o", "commit=300,noinit_itable") as folder:
+            subprocess.run(["sync", "-f", folder], check=True)
+            (folder / "file").write_bytes(b"x" * 2 * MIB)
+            yield disk, folder
+
+
+def written_bytes(disk: LoopDisk) -> int:
+    return disk.stat()["write_sectors"] * 512
+
+
+def test_fresh_file_system_leaves_others_dirty(dirty: tuple[LoopDisk, Path], tmp_path: Path) -> None:
+    disk, _ = dirty
+    before = written_bytes(disk)
+    job = finished(tmp_path / "run", FS="ext4", DISK="ram", SIZE="64M", CMD=":", COLLECT="none")
+    assert written_bytes(disk) - before < MIB
+    assert job.run.facts["filesystem"]["synced_before"] is True
+    assert job.run.facts["machine"]["dirty_bytes_at_start"] >= 2 * MIB
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_directory_is_synced_only_if_asked(asked: bool, dirty: tuple[LoopDisk, Path], tmp_path: Path) -> None:
+    disk, folder = dirty
+    before = written_bytes(disk)
+    words = {"SYNC": "1"} if asked else {}
+    job = Job("trace", tmp_path / "run", None, DIR=str(folder), CMD="sleep 0.2", COLLECT="none", **words)
+    job.until("workload")
+    assert (written_bytes(disk) - before >= 2 * MIB) is asked
+    assert job.end() == 0, job.said
+    assert job.run.facts["filesystem"]["synced_before"] is asked
+    assert ("settle_s" in job.run.facts["timing"]) is asked
