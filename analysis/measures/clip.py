@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from analysis.measures.app.steps import OutsideWorkload, measure_steps
+from analysis.measures.block.view import make_views
 from analysis.measures.common.window import Window
 from analysis.measures.results import Results, measure
 from analysis.rundir.run import Run
@@ -33,11 +34,11 @@ def measure_clipped(
     clipped = measure(replace(run, missing=[]), inside, window, everyones_locks, disk_model)
     steps = []
     if tables.phases is not None:
-        distances = whole.block.seeks.distances if whole.block is not None else None
-        steps = measure_steps(tables.phases, tables.block, distances, window.start_ns, window.end_ns)
+        views = make_views(tables.block, tables.top)
+        steps = measure_steps(tables.phases, views, window.start_ns, window.end_ns)
     requests = None
-    if tables.block is not None and inside.block is not None:
-        requests = tables.block.rows - inside.block.rows
+    if tables.top is not None and inside.top is not None:
+        requests = tables.top.rows - inside.top.rows
     return inside, replace(
         clipped,
         recorded_s=whole.recorded_s,

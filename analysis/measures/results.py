@@ -11,12 +11,11 @@ from analysis.measures.app.correlations import Correlations, measure_correlation
 from analysis.measures.app.memory import MemoryLevels, measure_memory
 from analysis.measures.app.results import AppResults, measure_app
 from analysis.measures.app.steps import OutsideWorkload
-from analysis.measures.block import seeks
-from analysis.measures.block.kinds import kinds
 from analysis.measures.block.request_owners import Owners
 from analysis.measures.block.results import BlockResults, measure_block
 from analysis.measures.block.throughput import OpClass
 from analysis.measures.block.times import measure_times
+from analysis.measures.block.view import Views, make_views
 from analysis.measures.common.timeline import Timeline, make_timeline, nice_width_ns
 from analysis.measures.common.window import QUANTUM_NS, Window, find_window
 from analysis.measures.cpu.profile import CpuProfile, measure_profile
@@ -92,10 +91,12 @@ def measure(
     width = nice_width_ns(window.end_ns - window.start_ns, PICTURE_BINS, QUANTUM_NS)
     timeline = make_timeline(window.start_ns, window.end_ns, window.work_start_ns, width, QUANTUM_NS)
     geometry = read_geometry(run)
-    block, device = _measure_requests(run, tables, geometry, timeline, window, disk_model or is_spinning(run))
-    distances = block.seeks.distances if block is not None else None
-    app = measure_app(run, tables.call, tables.figures, tables.block, timeline)
-    owners = block.owners if block is not None else None
+    views = make_views(tables.block, tables.top)
+    block, device = _measure_requests(
+        run, tables, views, geometry, timeline, window, disk_model or is_spinning(run)
+    )
+    app = measure_app(run, tables.call, tables.figures, tables.top, timeline)
+    is_shared = block is not None and block.owners is not None and block.owners.is_shared
     return Results(
         window=window,
         recorded_s=window.elapsed_s,
@@ -106,11 +107,10 @@ def measure(
             tables.phases,
             window.start_ns,
             window.end_ns,
-            tables.block,
-            distances,
+            views,
             None if app.absent else tables.call,
             tables.lock_wait,
-            owners.own_rows() if owners is not None and owners.is_shared else None,
+            (block.owners, block.disk_owners) if block is not None and is_shared else (None, None),
         )
         if tables.phases and tables.phases.name
         else None,
@@ -134,8 +134,7 @@ def measure(
             window,
             tables.call,
             app.absent,
-            tables.block,
-            distances,
+            views,
             tables.lock_wait,
             tables.counter,
         ),
@@ -144,22 +143,27 @@ def measure(
 
 
 def _measure_requests(
-    run: Run, tables: Tables, geometry: Geometry, timeline: Timeline, window: Window, with_disk_model: bool
+    run: Run,
+    tables: Tables,
+    views: Views | None,
+    geometry: Geometry,
+    timeline: Timeline,
+    window: Window,
+    with_disk_model: bool,
 ) -> tuple[BlockResults | None, DeviceResults]:
     """Measure the requests' times in a second thread while this thread measures their sectors."""
-    table = tables.block
-    if table is None:
+    if views is None:
         return None, DeviceResults(measure_counters(run, None, tables.counter, window))
-    kind_of_row = kinds(table)
+    table = views.disks.block
+    for view in (views.disks, views.top):
+        assert view.kinds  # made here: both threads use it
     with ThreadPoolExecutor(1) as thread:
-        times = thread.submit(measure_times, table, kind_of_row, timeline, window.end_ns)
-        distances = seeks.measure_distances(table)
+        times = thread.submit(measure_times, views, timeline, window.end_ns)
         counters = measure_counters(run, table, tables.counter, window)
         block = measure_block(
             run,
-            table,
-            kind_of_row,
-            distances,
+            views,
+            tables.stack_of_run,
             tables.paths,
             tables.plug,
             geometry,
@@ -167,5 +171,5 @@ def _measure_requests(
             times.result,
             with_disk_model,
         )
-    device = measure_devices(run, table, distances, counters, times.result(), timeline, window)
+    device = measure_devices(run, table, views.disks.distances, counters, times.result(), timeline, window)
     return block, device

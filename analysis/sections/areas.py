@@ -11,6 +11,7 @@ from analysis.rundir.run import Run
 from analysis.sections.spec import SectionSpec
 from analysis.tables.block import CLASSES
 from analysis.tables.load import Tables
+from analysis.tables.top import OF_LAYERS
 
 MOST_CONFLICTS = 6
 
@@ -36,15 +37,21 @@ def _areas(results: Results) -> Section:
     ]
     heads = ("<area", "<holds", "requests", "read", "written", "seeks", "% of total")
     section.tables.append(Table(heads, rows, least_left=20))
+    # bios to a volume are never of the classes that volumes' own requests have
+    shown = [
+        i
+        for i, class_ in enumerate(CLASSES)
+        if class_ not in OF_LAYERS or any(r.by_class[i] for r in area_results.rows)
+    ]
     by_class = [
         (
             r.area.name,
-            *(units.count(n) for n in r.by_class),
+            *(units.count(r.by_class[i]) for i in shown),
             units.count(r.meta),
         )
         for r in area_results.rows
     ]
-    class_heads = ("<requests, by class", *CLASSES, "META")
+    class_heads = ("<requests, by class", *(CLASSES[i] for i in shown), "META")
     section.tables.append(Table(class_heads, by_class, least_left=20))
     section.notes += _disagreements(area_results)
     if unknown := sum(area_results.class_by_area.values()):

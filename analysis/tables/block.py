@@ -24,7 +24,7 @@ CLASS_MEANING = (
 )
 FLAG_META = 2  # BLOCK_FLAG_META in bpf/block/block_records.h
 # in the order that reports list them; a volume's own (resync, superblocks) and parity are no file system's
-CLASSES = ("data", "metadata", "journal", "volume", "parity", "unknown")
+CLASSES = ("data", "metadata", "journal", "unknown", "volume", "parity")
 OWN = " (Seekmeter)"  # appended to the comm of Seekmeter's own processes
 RECORDER = "recorder"  # the submitter of Seekmeter's own requests
 

@@ -49,6 +49,12 @@ def journal_places(run: Run) -> list[JournalPlace]:
     by_device = _stated_areas(run)
     if not by_device and extents:
         by_device = {-1 if main is None else main: extents}
+    outside = device_number(dig(run.facts, "filesystem", "geometry", "journal_dev"))
+    part = _extents([dig(run.facts, "filesystem", "geometry", "journal_dev_sectors")])
+    if outside is not None and part:  # a partition: the rest of its disk is no journal
+        by_device[outside] = part
+        whole = [dev for dev in whole if dev != outside]
+        return [_place(dev, found) for dev, found in by_device.items()] + [_place(dev, []) for dev in whole]
     # a session that states the stack formatted the device of journal_dev; another one may hold more
     stated_whole = (
         device_number(dig(run.facts, "filesystem", "geometry", "journal_dev"))

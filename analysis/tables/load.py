@@ -11,6 +11,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from analysis import tables as folder
@@ -18,6 +19,7 @@ from analysis.errors import ReportError, TableError
 from analysis.rundir.folder import make_inside
 from analysis.rundir.recorded_time import Recorded, recorded_time
 from analysis.rundir.run import Run, clean
+from analysis.rundir.stack import Stack, read_stack
 from analysis.tables import (
     block,
     call,
@@ -41,6 +43,7 @@ from analysis.tables.rec import open_recording
 from analysis.tables.row_time import Chunk
 from analysis.tables.spec import TableSpec
 from analysis.tables.store import ALWAYS, Stored, read_table, recorded_ns, write_recording
+from analysis.tables.top import top_view
 
 T = TypeVar("T")
 
@@ -66,6 +69,7 @@ class Tables:
     truncated_bytes: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, LeftOut] = field(default_factory=dict)  # tables with fewer rows than the recording
+    stack_of_run: Stack = field(default_factory=Stack)
 
     def get(self, spec: TableSpec[T]) -> T | None:
         """The table as spec.read returned it, None if the run has no such table."""
@@ -85,6 +89,11 @@ class Tables:
     def volume(self) -> block.Block | None:
         """Bios to the volumes above the disks; never sum those of different volumes."""
         return self.get(volume.TABLE)
+
+    @cached_property
+    def top(self) -> block.Block | None:
+        """What the file system asked its devices for; without volumes the block table itself."""
+        return top_view(self.block, self.volume, self.stack_of_run)
 
     @property
     def block(self) -> block.Block | None:
@@ -272,4 +281,5 @@ def load_tables(run: Run, specs: Mapping[str, TableSpec[Any]] = TABLES) -> Table
         },
         rows={n: stored.rows for n, stored in open_tables.items()},
         left_out={n: stored.left_out for n, stored in open_tables.items() if stored.left_out != LeftOut()},
+        stack_of_run=read_stack(run),
     )

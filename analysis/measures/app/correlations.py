@@ -16,7 +16,8 @@ import numpy.typing as npt
 from analysis.measures.app import memory
 from analysis.measures.app.correlation import Correlation, correlate, meaningful
 from analysis.measures.app.throughput import middle_ns, moves_bytes
-from analysis.measures.block.seeks import Distances, seek_times
+from analysis.measures.block.seeks import seek_times
+from analysis.measures.block.view import Views
 from analysis.measures.common.timeline import F64, Timeline, make_timeline, nice_width_ns
 from analysis.measures.common.window import QUANTUM_NS, Window
 from analysis.tables.block import Block
@@ -52,8 +53,7 @@ def measure_correlations(
     window: Window,
     call: Call | None,
     app_absent: str,
-    block: Block | None,
-    distances: Distances | None,
+    views: Views | None,
     waits: LockWait | None,
     counter: Counter | None,
 ) -> Correlations:
@@ -69,10 +69,11 @@ def measure_correlations(
     rows &= inside(middle_ns(call))
     app = timeline.rates(middle_ns(call)[rows], call.bytes[rows])
     others: list[tuple[str, F64 | None]] = []
-    if block is not None and distances is not None:
+    if views is not None:
+        block = views.top.block
         rw = block.moves_data & inside(block.complete_ns)
         others.append(("device throughput", timeline.rates(block.complete_ns[rw], block.bytes[rw])))
-        times = seek_times(block, distances)
+        times = seek_times(views.disks.block, views.disks.distances)
         others.append(("seeks/s", timeline.rates(times[inside(times)])))
         others.append(("metadata share of device bytes", _metadata_share(block, timeline)))
     elif "block" in asked:  # what was not asked for is not missing

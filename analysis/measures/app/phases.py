@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.app.throughput import moves_bytes
+from analysis.measures.block.request_owners import Owners
 from analysis.measures.block.seeks import Distances, seek_times
+from analysis.measures.block.view import Views
 from analysis.measures.common.statistics import Mean, mean_ci
 from analysis.tables.block import Block, parts
 from analysis.tables.call import Call
@@ -194,22 +196,24 @@ def by_phase(
     phases: Phases,
     start_ns: int,
     end_ns: int,
-    block: Block | None,
-    distances: Distances | None,
+    views: Views | None,
     call: Call | None,
     waits: LockWait | None,
-    is_own: Flags | None = None,
+    owners: tuple[Owners | None, Owners | None] = (None, None),
 ) -> list[PhaseRow]:
     """One row per name, and one for the time outside of phases (if longer than 1 ms).
 
-    mine: which requests are the workload's, where others use the disk too.
+    Bytes are those that the file system asked for, seeks those of the disks. owners: of both, where others
+    use the disk, too.
     """
+    own_bytes, own_seeks = (None if each is None else each.own_rows() for each in owners)
     device = seek = app = lock = None
     everything = [(int(a), int(b)) for a, b in zip(phases.start_ns, phases.end_ns, strict=True)]
     rest = outside(everything, start_ns, end_ns)
-    if block is not None and distances is not None:
+    if views is not None:
         edges = [edge for interval in (*clipped(everything, start_ns, end_ns), *rest) for edge in interval]
-        device, seek = _device_bytes(block, edges, is_own), _seeks(block, distances, edges, is_own)
+        device = _device_bytes(views.top.block, edges, own_bytes)
+        seek = _seeks(views.disks.block, views.disks.distances, edges, own_seeks)
     if call is not None:
         moving = moves_bytes(call, "read") | moves_bytes(call, "write")
         app = _Bins(call.bin_ns[moving], call.bin_length_ns[moving], call.bytes[moving])
@@ -235,8 +239,8 @@ def by_phase(
             seeks=seek.over(0, intervals) if seek else None,
             app_is_exact=app is None or app.is_exact(binned),
             lock_is_exact=lock is None or lock.is_exact(binned),
-            own_device_bytes=device.over(OWN, intervals) if device and is_own is not None else None,
-            own_seeks=seek.over(1, intervals) if seek and is_own is not None else None,
+            own_device_bytes=device.over(OWN, intervals) if device and own_bytes is not None else None,
+            own_seeks=seek.over(1, intervals) if seek and own_seeks is not None else None,
         )
 
     rows_out = []

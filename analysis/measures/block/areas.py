@@ -25,6 +25,9 @@ FITS = {
     "metadata": {"metadata", "mixed", "journal"},
     "journal": {"journal"},
     "unknown": {"journal", "metadata", "data", "mixed", "unused"},
+    # of a volume's own sectors: no file system's layout says what is there
+    "volume": {"journal", "metadata", "data", "mixed", "unused"},
+    "parity": {"journal", "metadata", "data", "mixed", "unused"},
 }
 TOP_GROUPS = 12
 AT_ONCE = 1 << 20

@@ -30,16 +30,20 @@ from analysis.measures.block.kinds import Kinds
 from analysis.measures.block.latency import STAGES, LatencyRow
 from analysis.measures.block.latency import stages as stages_of
 from analysis.measures.block.seeks import Distances
+from analysis.measures.block.view import Views
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, RECORDER, WORKLOAD
 from analysis.rundir.device_number import device_number, device_text
 from analysis.rundir.run import Run, as_int, dig
+from analysis.rundir.stack import Stack
 from analysis.tables.block import Block, parts
 from analysis.tables.path import Paths
 from analysis.tables.store import I64, Categorical, Ints
+from analysis.tables.top import layers_own
 
 OWNERS = (WORKLOAD, FILESYSTEM, RECORDER, OTHERS)
-OF_WORKLOAD, OF_FILESYSTEM, OF_RECORDER, OF_OTHERS = range(len(OWNERS))
+LAYERS = "layers"  # what volumes do on their own (resync, parity): nobody's, only in the disks' view
+OF_WORKLOAD, OF_FILESYSTEM, OF_RECORDER, OF_OTHERS, OF_LAYERS = range(len(OWNERS) + 1)
 LEAST_BANNER_SHARE = 0.01  # above this share of requests or bytes, a banner states what others did
 SUBMITTERS = ("unknown", "workload", "kernel_thread", "upper_device", "recorder", "other")
 UNKNOWN, BY_WORKLOAD, BY_THREAD, BY_UPPER_DEVICE, BY_RECORDER, BY_OTHER = range(len(SUBMITTERS))
@@ -119,7 +123,7 @@ class Owners:
     def column(self) -> Categorical:
         """The owner of each request, as a categorical column."""
         assert self.codes is not None
-        return Categorical(self.codes.view(np.int8), OWNERS)
+        return Categorical(self.codes.view(np.int8), (*OWNERS, LAYERS))
 
     def own_rows(self) -> Flags:
         """Mask of the workload's requests."""
@@ -219,9 +223,17 @@ def _submitters(column: Categorical) -> Codes:
     )
 
 
-def _on_tested(filesystem: _Filesystem, block: Block, at: slice, sb_dev: Ints | None) -> Flags:
-    """Mask of the requests to the tested file system; a request with nothing known is among them."""
+def _on_tested(
+    filesystem: _Filesystem, block: Block, at: slice, sb_dev: Ints | None, tops: I64 | None
+) -> Flags:
+    """Mask of the requests to the tested file system; a request with nothing known is among them.
+
+    tops: of disks below volumes, the volumes that the file system uses.
+    """
     rows = at.stop - at.start
+    if tops is not None:
+        served = np.isin(block.origin_dev[at], tops)
+        return served if sb_dev is None else np.asarray(served | np.isin(sb_dev[at], filesystem.numbers))
     if filesystem.is_whole:
         return np.ones(rows, dtype=np.bool_)
     number = np.zeros(rows, dtype=np.int64) if sb_dev is None else sb_dev[at]
@@ -284,7 +296,12 @@ def _of_directory(w: _Evidence) -> Codes:
 
 
 def _codes(
-    run: Run, block: Block, filesystem: _Filesystem, paths: Paths | None, submitter: Categorical
+    run: Run,
+    block: Block,
+    filesystem: _Filesystem,
+    paths: Paths | None,
+    submitter: Categorical,
+    tops: I64 | None,
 ) -> Codes:
     rule = _of_private if filesystem.is_private else _of_live if filesystem.is_live else _of_directory
     submitter_of_label = _submitters(submitter)
@@ -301,7 +318,7 @@ def _codes(
     for at in parts(block.rows):
         rows = at.stop - at.start
         inodes: Ints = np.zeros(rows, dtype=np.int64) if ino is None else ino[at]
-        on_tested = _on_tested(filesystem, block, at, sb_dev)
+        on_tested = _on_tested(filesystem, block, at, sb_dev, tops)
         file = files.of_rows(block, at, inodes)
         file[(inodes == 0) | ~on_tested] = len(OWNERS)
         if run_dev is not None and sb_dev is not None:
@@ -317,7 +334,8 @@ def _codes(
                 file=file,
             )
         )
-    block.let_go("sb_dev")
+    block.let_go("sb_dev", "origin_dev")
+    codes[layers_own(block)] = OF_LAYERS
     return codes
 
 
@@ -337,16 +355,45 @@ def _names(block: Block, counts: I64) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(requests_by_name.items(), key=lambda item: (-item[1], item[0]))[:MOST_NAMES])
 
 
+def measure_both(
+    run: Run, views: Views, stack: Stack, timeline: Timeline, paths: Paths | None
+) -> tuple[Owners | None, Owners | None]:
+    """Owners of what the file system asked for, with their seeks on the disks; and of the disks' requests."""
+    top, disks = views.top, views.disks
+    if not views.is_stacked:
+        owners = measure_owners(run, top.block, top.distances, top.kinds, timeline, paths)
+        return owners, owners
+    owners = measure_owners(run, top.block, top.distances, top.kinds, timeline, paths)
+    numbers = np.array([node.number for node in stack.tops], dtype=np.int64)
+    of_disks = measure_owners(run, disks.block, disks.distances, disks.kinds, timeline, paths, numbers)
+    if owners is None or of_disks is None:
+        return owners, of_disks
+    owned = [
+        replace(owned, seeks=disk_owned.seeks)
+        for owned, disk_owned in zip(owners.owned, of_disks.owned, strict=True)
+    ]
+    return replace(owners, owned=tuple(owned), own_seeks_per_s=of_disks.own_seeks_per_s), of_disks
+
+
 def measure_owners(
-    run: Run, block: Block, distances: Distances, kinds: Kinds, timeline: Timeline, paths: Paths | None
+    run: Run,
+    block: Block,
+    distances: Distances,
+    kinds: Kinds,
+    timeline: Timeline,
+    paths: Paths | None,
+    tops: I64 | None = None,
 ) -> Owners | None:
-    """Find each request's owner, sum up by owner. None: submitters were not recorded (an older run)."""
+    """Find each request's owner, sum up by owner. None: submitters were not recorded (an older run).
+
+    tops: of disks below volumes, the numbers of the volumes that the file system uses.
+    """
     submitter = block.read_categorical("submitter")
     if submitter is None or submitter.is_("unknown").all():
         return None
     filesystem = _filesystem(run)
-    codes = _codes(run, block, filesystem, paths, submitter)
-    owner_count, pairs, names = len(OWNERS), len(kinds.pairs), max(len(block.comm.labels), 1)
+    codes = _codes(run, block, filesystem, paths, submitter, tops)
+    owner_count, pairs, names = len(OWNERS) + 1, len(kinds.pairs), max(len(block.comm.labels), 1)
     requests = np.zeros(owner_count * pairs, dtype=np.int64)
     size, seeks = np.zeros(owner_count * pairs), np.zeros(owner_count * pairs, dtype=np.int64)
     by_name = np.zeros(owner_count * names, dtype=np.int64)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Results of the block table: throughput, seeks, latency, stages, streams, files, areas, owners.
 
-Measures of the requests' times come from a second thread (times.py); this one measures their sectors.
+Above volumes there are two views (view.py). Throughput, areas, owners and Q2C are then those of the bios to
+the volumes; all else is of the disks' requests. Measures of the times come from a second thread (times.py).
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ from analysis.measures.block import (
     stages,
     streams,
 )
-from analysis.measures.block.kinds import Kinds
 from analysis.measures.block.throughput import Throughput, measure_throughput
 from analysis.measures.block.times import BlockTimes, LatencyResults
+from analysis.measures.block.view import Views
 from analysis.measures.common.timeline import Timeline
 from analysis.rundir.devices import with_requests
 from analysis.rundir.layout import Geometry
 from analysis.rundir.run import Run
-from analysis.tables.block import Block
+from analysis.rundir.stack import Stack
 from analysis.tables.path import Paths
 from analysis.tables.plug import Plug
 
 
 @dataclass(frozen=True)
 class BlockResults:
-    """One field per subject. Requests of every owner count."""
+    """One field per subject. Requests of every owner count.
+
+    is_stacked: the file system uses volumes. Owners' seeks are the disks' also then.
+    """
 
     throughput: Throughput
     seeks: seeks.SeekResults
@@ -50,18 +54,20 @@ class BlockResults:
     files: files.Files
     areas: areas.AreaResults | None  # None: the file system's layout is not known
     owners: request_owners.Owners | None  # None: who submitted the requests is not known
+    is_stacked: bool = False
+    disk_owners: request_owners.Owners | None = None  # of the disks' requests; on bare disks the same
 
     def without_rows(self) -> BlockResults:
         """A copy without the arrays that grow with the number of requests."""
         owners = self.owners.without_rows() if self.owners is not None else None
-        return replace(self, seeks=self.seeks.without_rows(), owners=owners)
+        disk_owners = self.disk_owners.without_rows() if self.disk_owners is not None else None
+        return replace(self, seeks=self.seeks.without_rows(), owners=owners, disk_owners=disk_owners)
 
 
 def measure_block(
     run: Run,
-    block: Block,
-    kinds: Kinds,
-    distances: seeks.Distances,
+    views: Views,
+    stack: Stack,
     paths: Paths | None,
     plug: Plug | None,
     geometry: Geometry,
@@ -70,14 +76,16 @@ def measure_block(
     with_disk_model: bool,
 ) -> BlockResults:
     """Measure a run's requests. times: waits for the measures of their times, which a second thread makes."""
+    disks, top = views.disks, views.top
+    block, distances = disks.block, disks.distances
     classes = block.class_.present()
-    seek_results, runs = seeks.measure_seeks(block, distances, kinds, classes, timeline)
-    distance_quantiles = distribution.by_class(runs, kinds, absolute=True)
+    seek_results, runs = seeks.measure_seeks(block, distances, disks.kinds, classes, timeline)
+    distance_quantiles = distribution.by_class(runs, disks.kinds, absolute=True)
     del runs
-    throughput = measure_throughput(block, kinds, timeline)
-    area_results = areas.measure_areas(block, distances, geometry)
-    owners = request_owners.measure_owners(run, block, distances, kinds, timeline, paths)
-    owner_column = owners.column() if owners is not None and owners.is_shared else None
+    throughput = measure_throughput(top.block, top.kinds, timeline)
+    area_results = areas.measure_areas(top.block, top.distances, geometry)
+    owners, disk_owners = request_owners.measure_both(run, views, stack, timeline, paths)
+    owner_column = disk_owners.column() if disk_owners is not None and disk_owners.is_shared else None
     stream_results = streams.measure_streams(block, distances)
     by_process, more = seeks_by.by_process(block, distances, stream_results.continues, owner_column)
     queue_order = seeks.rows_in_order(block, in_queue_order=True)
@@ -87,7 +95,7 @@ def measure_block(
     top_files = files.measure_files(run, block, distances, stream_results.continues, paths, owner_column)
     time_results = times()
     if owners is not None:
-        owners = request_owners.with_latency(owners, block, block.op.present())
+        owners = request_owners.with_latency(owners, top.block, top.block.op.present())
     return BlockResults(
         throughput=throughput,
         seeks=seek_results,
@@ -104,4 +112,6 @@ def measure_block(
         files=top_files,
         areas=area_results,
         owners=owners,
+        is_stacked=views.is_stacked,
+        disk_owners=disk_owners,
     )
