@@ -19,9 +19,11 @@ from analysis.measures.block.view import Views, make_views
 from analysis.measures.common.timeline import Timeline, make_timeline, nice_width_ns
 from analysis.measures.common.window import QUANTUM_NS, Window, find_window
 from analysis.measures.cpu.profile import CpuProfile, measure_profile
-from analysis.measures.device.results import DeviceResults, measure_counters, measure_devices
+from analysis.measures.device.own_counters import measure_own_counters
+from analysis.measures.device.results import DeviceResults, measure_devices
 from analysis.measures.locks.lock_waiters import shown_waits, tested_filesystem
 from analysis.measures.locks.results import LockResults, measure_locks, measure_waiters
+from analysis.measures.stack.results import StackResults, measure_stack
 from analysis.rundir.devices import is_spinning
 from analysis.rundir.layout import Geometry, read_geometry
 from analysis.rundir.run import Run
@@ -46,6 +48,7 @@ class Results:
     cpu: CpuProfile | None
     memory: MemoryLevels | None
     correlations: Correlations
+    stack: StackResults | None  # None: the file system uses one disk, or an older run
     outside: OutsideWorkload  # requests of mkfs and fsck, if a WITH= program recorded them (clip.py)
 
     @property
@@ -138,6 +141,12 @@ def measure(
             tables.lock_wait,
             tables.counter,
         ),
+        stack=measure_stack(
+            tables.stack_of_run,
+            tables.block,
+            tables.volume,
+            {number: busy.active.total_ns for number, busy in device.utilization.items()},
+        ),
         outside=OutsideWorkload(),
     )
 
@@ -152,18 +161,19 @@ def _measure_requests(
     with_disk_model: bool,
 ) -> tuple[BlockResults | None, DeviceResults]:
     """Measure the requests' times in a second thread while this thread measures their sectors."""
+    stack = tables.stack_of_run
     if views is None:
-        return None, DeviceResults(measure_counters(run, None, tables.counter, window))
+        return None, DeviceResults(measure_own_counters(run, stack, None, None, tables.counter, window))
     table = views.disks.block
     for view in (views.disks, views.top):
         assert view.kinds  # made here: both threads use it
     with ThreadPoolExecutor(1) as thread:
         times = thread.submit(measure_times, views, timeline, window.end_ns)
-        counters = measure_counters(run, table, tables.counter, window)
+        counters = measure_own_counters(run, stack, table, tables.volume, tables.counter, window)
         block = measure_block(
             run,
             views,
-            tables.stack_of_run,
+            stack,
             tables.paths,
             tables.plug,
             geometry,

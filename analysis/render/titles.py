@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from analysis import units
 from analysis.rundir.run import Run, as_int, clean, dig
+from analysis.rundir.stack import read_stack
 
 TITLE_LETTERS = 60  # of a picture's title
 COMMAND_LETTERS = 40  # of CMD=
@@ -47,10 +48,21 @@ def mount_point(run: Run) -> str:
     return cut(stated or (line[1] if len(line) > 2 else ""), MOUNT_LETTERS)
 
 
+def device_name(run: Run) -> str:
+    """The name of the run's device; of a volume the one that people know: "vg/root" for dm-0."""
+    name = run.text("device", "name")
+    node = read_stack(run).nodes.get(name)
+    if node is None or not node.is_volume:
+        return name
+    return cut(node.label.removeprefix("/dev/").removeprefix("mapper/"), COMMAND_LETTERS)
+
+
 def disk_name(run: Run, disks: int) -> str:
     """The run's device and its size, and how many disks had requests: "sda (4.00 TB) and 3 more disks"."""
-    size, name = run.int_("device", "size_bytes"), run.text("device", "name")
+    size, name = run.int_("device", "size_bytes"), device_name(run)
     device = " ".join(part for part in (name, f"({units.bytes_(size)})" if size else "") if part)
+    if device and disks and read_stack(run).tops:
+        return f"{device} on {disks} disk{'s' if disks > 1 else ''}"
     if disks < 2:
         return device
     more = "1 more disk" if disks == 2 else f"{disks - 1} more disks"
@@ -67,7 +79,7 @@ def _watched(run: Run) -> str:
     ]
     if len(known) > MOUNTS_SHOWN:
         shown.append(f"{len(known) - MOUNTS_SHOWN} more")
-    return run.text("device", "name") + (f" ({', '.join(shown)})" if shown else "")
+    return device_name(run) + (f" ({', '.join(shown)})" if shown else "")
 
 
 def filesystem_on_device(run: Run, brief: bool = False) -> str:
@@ -75,7 +87,7 @@ def filesystem_on_device(run: Run, brief: bool = False) -> str:
 
     "ext3 on a 12.9 GB disk file", "xfs on sdb", "ext4 on vda (/srv)" of DIR=, "vda (ext4 on /)" of watch.
     """
-    kind, name = run.text("device", "kind"), run.text("device", "name")
+    kind, name = run.text("device", "kind"), device_name(run)
     filesystem = run.text("filesystem", "name")
     if run.text("workload", "name") == "watch":
         return _watched(run)

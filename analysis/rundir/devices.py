@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The block devices of a run: facts from run.json, and the devices that had requests."""
+"""The block devices of a run: facts from run.json, and the devices that had requests.
+
+Above volumes these are the devices that the file system uses, then the disks below, which have no role.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ import numpy as np
 
 from analysis.rundir.device_number import device_number, device_text, journal_device
 from analysis.rundir.run import Run, as_int, clean, dig
+from analysis.rundir.stack import Stack, read_stack
 from analysis.tables.block import Block
 
 
 @dataclass(frozen=True)
 class Device:
-    """One device. role: disk, disk 2, ..., journal; empty for a device that run.json does not name."""
+    """One device. role: disk, disk 2, ..., journal; empty for a device that run.json does not name, and for a
+    disk below a volume."""
 
     number: int  # -1 where run.json does not give it
     name: str
@@ -51,13 +56,22 @@ VIRTUAL_MODELS = ("qemu", "vbox", "vmware", "virtual")
 def is_spinning(run: Run) -> bool:
     """Whether run.json states that the disk is a real one that rotates.
 
-    "rotational" alone does not tell: loop and virtio devices claim it, too.
+    "rotational" alone does not tell: loop and virtio devices claim it, too. Below volumes: of all disks.
     """
-    kind, name, model = (run.text("device", key) for key in ("kind", "name", "model"))
+    if run.text("device", "kind") not in ("device", "directory", "watch"):
+        return False
+    stack = read_stack(run)
+    if stack.volumes:
+        return bool(stack.leaves) and all(_spins(leaf.facts) for leaf in stack.leaves)
+    facts = dig(run.facts, "device")
+    return isinstance(facts, Mapping) and _spins(facts)
+
+
+def _spins(facts: Mapping[str, Any]) -> bool:
+    name, model = (clean(facts.get(key) or "") for key in ("name", "model"))
     return (
-        kind in ("device", "directory", "watch")
-        and run.int_("device", "rotational") == 1
-        and dig(run.facts, "device", "virtual") is not True
+        as_int(facts.get("rotational")) == 1
+        and facts.get("virtual") is not True
         and not name.removeprefix("/dev/").startswith(VIRTUAL_NAMES)
         and bool(model)
         and not any(word in model.lower() for word in VIRTUAL_MODELS)
@@ -65,14 +79,45 @@ def is_spinning(run: Run) -> bool:
 
 
 def stated(run: Run) -> list[Device]:
-    """The devices of run.json: the disk, further disks of the file system, the journal's disk."""
+    """The devices of run.json: the disk, further disks of the file system, the journal's disk.
+
+    Also further devices that the file system uses, which only run.json's "stack" names. A device that was
+    recorded as bios has the role volume.
+    """
     more = dig(run.facts, "more_devices")
     devices = [_device(dig(run.facts, "device"), "disk")]
     devices += [
         _device(facts, f"disk {i}") for i, facts in enumerate(more if isinstance(more, list) else [], 2)
     ]
     devices.append(_device(dig(run.facts, "journal_device"), "journal"))
-    return [device for device in devices if device is not None]
+    named = [device for device in devices if device is not None]
+    stack = read_stack(run)
+    return named if not stack.is_stated else _with_roots(stack, named)
+
+
+def _with_roots(stack: Stack, named: list[Device]) -> list[Device]:
+    """The named devices, and the roots that are not among them."""
+    have = {device.number for device in named}
+    found = [Device(n.number, n.name, "", n.facts) for n in stack.root_nodes if n.number not in have]
+    volumes = {node.number for node in stack.volumes}
+    counts: dict[str, int] = {}
+    devices = []
+    for device in (*named, *found):
+        role = device.role or stack.role(device.name)
+        if role in ("data", "member", "watched") or role.startswith("disk"):
+            kind = "volume" if device.number in volumes else "disk"
+            counts[kind] = counts.get(kind, 0) + 1
+            role = kind if counts[kind] == 1 else f"{kind} {counts[kind]}"
+        devices.append(replace(device, role=role))
+    return devices
+
+
+def known(run: Run) -> list[Device]:
+    """The stated devices, and the disks below volumes, which have no role."""
+    roots = stated(run)
+    have = {device.number for device in roots}
+    leaves = read_stack(run).leaves
+    return roots + [Device(n.number, n.name, "", n.facts) for n in leaves if n.number not in have]
 
 
 def with_requests(run: Run, block: Block) -> list[Device]:
@@ -86,7 +131,7 @@ def with_requests(run: Run, block: Block) -> list[Device]:
 def of_numbers(run: Run, numbers: list[int]) -> list[Device]:
     """The devices of these numbers (at least one), in the order of with_requests()."""
     is_one_device = len(numbers) == 1
-    stated_devices = stated(run)
+    stated_devices = known(run)
     if is_one_device and len(stated_devices) <= 1:
         # the run's only disk, even if run.json has no number of it, or a partition's
         first = stated_devices[0] if stated_devices else Device(-1, device_text(numbers[0]), "disk", {})

@@ -41,6 +41,11 @@ class Node:
         return self.recorded == REQUESTS
 
     @property
+    def is_neighbour(self) -> bool:
+        """Whether it is another volume on the same disks, which the file system does not use."""
+        return self.facts.get("neighbour") is True
+
+    @property
     def is_volume(self) -> bool:
         """Whether the device was recorded as bios."""
         return self.recorded == BIOS
@@ -117,6 +122,11 @@ class Stack:
             self.parts[below].disk if below in self.parts else below for below in (node.below if node else ())
         )
         return [self.nodes[below] for below in names if below in self.nodes and below != name]
+
+    def via(self, node: Node, below: Node) -> str:
+        """The partition through which a device uses the one below, empty: the whole device."""
+        parts = [self.parts[name] for name in node.below if name in self.parts]
+        return next((part.name for part in parts if part.disk == below.name), "")
 
     def under(self, name: str) -> list[Node]:
         """All devices below, nearest first, each once."""

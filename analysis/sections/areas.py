@@ -14,6 +14,9 @@ from analysis.tables.load import Tables
 from analysis.tables.top import OF_LAYERS
 
 MOST_CONFLICTS = 6
+OF_VOLUMES = (
+    " Sectors, requests and seeks are those of the file system's bios on its volumes, not of the disks below."
+)
 
 
 def _areas(results: Results) -> Section:
@@ -69,6 +72,8 @@ def _areas(results: Results) -> Section:
     if area_results.crossing:
         section.notes.append(f"{area_results.crossing:,} requests begin in one area and end in another")
     section.definition = areas.DEFINITION
+    if results.block is not None and results.block.is_stacked:
+        section.definition += OF_VOLUMES
     return section
 
 

@@ -15,6 +15,7 @@ from analysis.sections.banners import make_banners
 from analysis.sections.marks import mark
 from analysis.sections.owner_labels import all_requests_note, owner_banners
 from analysis.sections.spec import SectionSpec
+from analysis.sections.stack_banners import stack_banners
 from analysis.tables.load import Tables
 
 
@@ -28,7 +29,11 @@ def make_document(run: Run, tables: Tables, results: Results) -> Document:
     """Title, banners and sections of one run's report."""
     return Document(
         title=titles.headline(run, results.window.work_s),
-        banners=[*owner_banners(results), *make_banners(run, tables.truncated_bytes)],
+        banners=[
+            *stack_banners(results),
+            *owner_banners(results),
+            *make_banners(run, tables.truncated_bytes),
+        ],
         sections=[
             _finished(spec, section, run, results)
             for spec in find_sections()

@@ -13,6 +13,11 @@ from analysis.rundir.run import Run
 from analysis.sections.spec import SectionSpec
 from analysis.tables.load import Tables
 
+OF_VOLUMES = (
+    " Above volumes, Q2C (also by class) is of the file system's bios, from queue to end through all layers;"
+    " Q2D and D2C are of the disks' requests, also of those that volumes make on their own."
+)
+
 
 def build_latency(run: Run, tables: Tables, results: Results) -> list[Section]:
     """Percentiles of Q2D, D2C and Q2C by op, and of Q2C by class."""
@@ -27,14 +32,14 @@ def build_latency(run: Run, tables: Tables, results: Results) -> list[Section]:
             groups.append((f"  {class_}" if class_ else op, latencies))
         else:
             groups += [(f"{op}, own", owners.latency.get(op, ())), (f"{op}, all", latencies)]
+    is_stacked = results.block.is_stacked
     rows = []
     for name, stages in groups:
         for i, row in enumerate(stages):
             first = i == 0
             label = name if first else ""
-            rows.append(
-                (label, row.stage, units.count(row.count) if first else "", *(units.ns(v) for v in row.at_ns))
-            )
+            count = units.count(row.count) if first or is_stacked else ""
+            rows.append((label, row.stage, count, *(units.ns(v) for v in row.at_ns)))
     if rows:
         heads = ("<op", "<stage", "count", *(f"p{p:g}" if p < 100 else "max" for p in latency.PERCENTS))
         section.tables.append(Table(heads, rows))
@@ -45,7 +50,12 @@ def build_latency(run: Run, tables: Tables, results: Results) -> list[Section]:
             f"{results.block.latency.untimed:,} requests are in no percentile: no end was recorded, or"
             " their times are out of order; tails may be too short"
         )
-    section.definition = latency.DEFINITION
+    if results.block.latency.untimed_bios:
+        section.notes.append(
+            f"{results.block.latency.untimed_bios:,} bios to volumes are in no percentile: their end was not"
+            " recorded"
+        )
+    section.definition = latency.DEFINITION + (OF_VOLUMES if is_stacked else "")
     return [section]
 
 

@@ -62,7 +62,7 @@ def build_losses(run: Run, tables: Tables, results: Results) -> list[Section]:
     counter = (
         " The device's own counter (throughput): its increase from first to last sample, compared with"
         " requests that completed between these two."
-        if results.device.counters.traced_bytes is not None and results.device.counters.increase
+        if any(own.traced is not None and own.increase for own in results.device.counters)
         else ""
     )
     section.definition = (

@@ -14,6 +14,11 @@ from analysis.sections.owner_labels import OWNER_LABELS, TITLE, submitters
 from analysis.sections.spec import SectionSpec
 from analysis.tables.load import Tables
 
+OF_VOLUMES = (
+    " Above volumes, requests and bytes are those of the file system's bios, seeks those of the disks'"
+    " requests for these; what volumes do on their own is nobody's."
+)
+
 
 def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
     """A row an owner; no section where the disk was the run's alone, or the owners are not known."""
@@ -51,13 +56,14 @@ def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
     if (others := owners.of(OTHERS)).requests:
         section.notes.append(f"other programs, by submitter: {submitters(others)}")
     section.notes += _unknown_owner(owners)
+    is_stacked = results.block is not None and results.block.is_stacked
     section.definition = (
         request_owners.OF_PART
         if owners.is_live
         else request_owners.DEFINITION
         if owners.is_shared
         else request_owners.OF_PRIVATE
-    )
+    ) + (OF_VOLUMES if is_stacked else "")
     return [section]
 
 

@@ -23,7 +23,7 @@ def build_seeks(run: Run, tables: Tables, results: Results) -> list[Section]:
         return [section]
     elapsed = results.window.elapsed_s
     names = [n for n in results.block.seeks.summaries if results.block.seeks.summaries[n].requests]
-    owners = results.shared_owners
+    owners = results.block.disk_owners if results.shared_owners is not None else None
     counts, distances = [], []
     for name in names:
         s = results.block.seeks.summaries[name]

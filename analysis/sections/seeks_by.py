@@ -15,6 +15,10 @@ from analysis.tables.block import OWN
 from analysis.tables.load import Tables
 
 NO_LATENCY = (None, None)
+OF_VOLUMES = (
+    " Requests, bytes and seeks are those of the disks below the volumes: of a mirror, each copy counts. A"
+    " request has the process and file of the bio that it serves."
+)
 
 
 def build_seeks_by(run: Run, tables: Tables, results: Results) -> list[Section]:
@@ -26,6 +30,8 @@ def build_seeks_by(run: Run, tables: Tables, results: Results) -> list[Section]:
     _add_processes(section, block, results.window.elapsed_s)
     _add_files(section, block, tables, results.shared_owners is not None)
     section.definition = f"{seeks_by.DEFINITION} Files: {files.DEFINITION}"
+    if block.is_stacked:
+        section.definition += OF_VOLUMES
     return [section]
 
 
@@ -64,7 +70,7 @@ def _add_files(section: Section, block: BlockResults, tables: Tables, is_shared:
     rows = [
         (
             row.path if row.path is not None else "-",
-            *((owner_labels.OWNER_LABELS[row.owner],) if is_shared else ()),
+            *((owner_labels.OWNER_LABELS.get(row.owner, row.owner),) if is_shared else ()),
             str(row.ino),
             units.count(row.seeks.requests),
             units.bytes_(row.bytes),

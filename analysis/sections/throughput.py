@@ -13,10 +13,15 @@ from analysis.measures.block.request_owners import Owners
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections import owner_labels
+from analysis.sections import own_counters, owner_labels
 from analysis.sections.spec import SectionSpec
 from analysis.tables.block import CLASSES
 from analysis.tables.load import Tables
+
+OF_VOLUMES = (
+    " Here requests are the file system's bios to its volumes: the disks below do more (copies, parity), see"
+    " that section."
+)
 
 
 def build_throughput(run: Run, tables: Tables, results: Results) -> list[Section]:
@@ -59,17 +64,8 @@ def build_throughput(run: Run, tables: Tables, results: Results) -> list[Section
         else:
             own = sum(owners.own(op)[1] for op in throughput.OPS)
             section.notes.append(f"own device bytes / application bytes: {units.figures(own / app)}")
-    for op in throughput.OPS:
-        counted_bytes = results.device.counters.increase.get(f"{op}_bytes")
-        if counted_bytes is not None and results.device.counters.traced_bytes is not None:
-            traced = results.device.counters.traced_bytes[op]
-            how = (
-                "as traced"
-                if counted_bytes == traced
-                else f"traced {traced:,} B, difference {traced - counted_bytes:+,} B"
-            )
-            whose = "the first disk's" if results.device.rows else "the device's"
-            section.notes.append(f"{whose} own counter, {op}: {counted_bytes:,} B; {how}")
+    if results.stack is None:  # else "Disks below the file system" has them
+        section.notes += own_counters.sentences(results)
     section.notes += owner_labels.private_notes(results)
     section.definition = throughput_definition(results) + (
         " own: submitted from the workload's cgroup."
@@ -132,8 +128,13 @@ def _own_and_all(results: Results, owners: Owners) -> Table:
 
 
 def throughput_definition(results: Results) -> str:
-    """The definition, with that of the lower bound where there is one."""
-    return app_throughput.DEFINITION + (f" {unseen.DEFINITION}" if results.app.uncounted else "")
+    """The definition, with that of the lower bound where there is one, and of a volume's requests."""
+    is_stacked = results.block is not None and results.block.is_stacked
+    return (
+        app_throughput.DEFINITION
+        + (f" {unseen.DEFINITION}" if results.app.uncounted else "")
+        + (OF_VOLUMES if is_stacked else "")
+    )
 
 
 def _zeroes_note(threads: Sequence[zeroes.ZeroingThread]) -> str:

@@ -18,8 +18,9 @@ from analysis.measures.block.seeks import Distances
 from analysis.measures.block.seeks_by import Counts, SeekGroupRow, count_by, row
 from analysis.measures.common.statistics import percentiles
 from analysis.rundir.device_number import device_number, device_text
-from analysis.rundir.devices import stated
+from analysis.rundir.devices import known
 from analysis.rundir.run import Run, dig
+from analysis.rundir.stack import JOURNAL_ROLES
 from analysis.tables import arrays
 from analysis.tables.block import Block
 from analysis.tables.path import Paths
@@ -142,7 +143,7 @@ def measure_files(
     numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))])
     stated_numbers = dig(run.facts, "filesystem", "numbers")
     of_filesystem = stated_numbers if isinstance(stated_numbers, list) else []
-    own_numbers = {d.number for d in stated(run) if d.role != "journal"}
+    own_numbers = {d.number for d in known(run) if d.role not in JOURNAL_ROLES}
     own_numbers |= {n for number in of_filesystem if (n := device_number(number)) is not None}
     foreign = [int(n) for n in numbers if n not in own_numbers] if numbers.size > 1 else []
     # by file: index in `foreign`; -1: a file of the run's own file system

@@ -11,7 +11,7 @@ from analysis.measures.block import latency, seeks
 from analysis.measures.common.timeline import Timeline
 from analysis.measures.device import queue_depth
 from analysis.rundir.devices import Device
-from analysis.tables.block import Block, parts
+from analysis.tables.block import Block
 
 DEFINITION = "seeks, depth (at the device) and D2C (issue to completion) of each device's own requests."
 
@@ -55,20 +55,3 @@ def by_device(
             )
         )
     return rows
-
-
-def disk_bytes(block: Block, number: int, since_ns: int, until_ns: int) -> dict[str, int]:
-    """Bytes read and written by one device as the kernel counts them: at their end, zeroing as writing.
-
-    since_ns, until_ns: when the counters were first and last read: what ended between is in their increase.
-    A request whose end was not seen may have ended long before its bound: it counts if issued until then.
-    """
-    labels = block.op.labels
-    sums = np.zeros(len(labels) + 1)  # exact below 2**53
-    for at in parts(block.rows):
-        end = block.complete_ns[at]
-        by = np.where(block.timed[at], end, block.issue_ns[at])
-        is_counted = (block.dev[at] == number) & (end >= since_ns) & (by <= until_ns)
-        sums += np.bincount(np.where(is_counted, block.op.codes[at], len(labels)), block.bytes[at], sums.size)
-    moved = {label: int(total) for label, total in zip(labels, sums, strict=False)}
-    return {"read": moved.get("read", 0), "write": moved.get("write", 0) + moved.get("write_zeroes", 0)}

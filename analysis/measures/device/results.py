@@ -5,35 +5,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from analysis.measures.app import memory
 from analysis.measures.block.seeks import Distances
 from analysis.measures.block.times import BlockTimes
 from analysis.measures.common.timeline import Timeline
 from analysis.measures.common.window import Window
 from analysis.measures.device import queue_depth, utilization
-from analysis.measures.device.by_device import DeviceRow, by_device, disk_bytes
+from analysis.measures.device.by_device import DeviceRow, by_device
 from analysis.measures.device.by_time import DeviceSeries, by_time
-from analysis.rundir.devices import counted, with_requests
+from analysis.measures.device.own_counters import OwnCounter
+from analysis.rundir.devices import with_requests
 from analysis.rundir.run import Run
 from analysis.tables.block import Block
-from analysis.tables.counter import Counter
-
-DISK_COUNTERS = (
-    "read_bytes",
-    "write_bytes",
-    "read_requests",
-    "write_requests",
-    "discard_bytes",
-    "flush_requests",
-)
-
-
-@dataclass(frozen=True)
-class DiskCounters:
-    """The kernel's own counters of one device (/sys/block/*/stat), and the trace's sums to compare with."""
-
-    increase: dict[str, int | None]  # by DISK_COUNTERS, over the recorded time; None: fewer than two samples
-    traced_bytes: dict[str, int] | None  # read and write; None: not known which device the counters count
 
 
 @dataclass(frozen=True)
@@ -48,7 +30,7 @@ class DepthResults:
 class DeviceResults:
     """Without a block table there are counters only."""
 
-    counters: DiskCounters
+    counters: list[OwnCounter]  # the first disk's alone in older runs
     rows: list[DeviceRow] = field(default_factory=list)  # one a device; none if one device had all requests
     series: list[DeviceSeries] = field(default_factory=list)  # as rows
     depth: DepthResults | None = None
@@ -56,26 +38,11 @@ class DeviceResults:
     labels: dict[int, str] = field(default_factory=dict)  # by device number
 
 
-def measure_counters(run: Run, block: Block | None, counter: Counter | None, window: Window) -> DiskCounters:
-    """The counters' increase, and the bytes of the requests that ended meanwhile."""
-    increase: dict[str, int | None] = {}
-    start_ns, end_ns = window.start_ns, window.end_ns
-    number = counted(run, with_requests(run, block)) if block is not None else None
-    if counter is not None:
-        dev = number if number is not None and counter.dev.any() else 0
-        increase = {name: memory.increase(counter, f"disk.{name}", dev) for name in DISK_COUNTERS}
-        if len(samples_ns := counter.series("disk.write_bytes", dev)[0]):
-            start_ns, end_ns = int(samples_ns[0]), int(samples_ns[-1])
-    if block is None or number is None:
-        return DiskCounters(increase, None)
-    return DiskCounters(increase, disk_bytes(block, number, start_ns, end_ns))
-
-
 def measure_devices(
     run: Run,
     block: Block,
     distances: Distances,
-    counters: DiskCounters,
+    counters: list[OwnCounter],
     times: BlockTimes,
     timeline: Timeline,
     window: Window,

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from analysis.measures.locks.waits_by_stack import group
 from analysis.rundir.run import Run, dig
+from analysis.rundir.stack import read_stack
 from analysis.tables import lock_sample, lock_wait
 from analysis.tables.load import Tables
 from analysis.tables.lock import NOTHING_KNOWN, Lock
@@ -114,6 +115,8 @@ def tested_filesystem(run: Run) -> TestedFilesystem:
     disks = [dig(run.facts, "device"), dig(run.facts, "journal_device")]
     further_disks = dig(run.facts, "more_devices")
     disks += further_disks if isinstance(further_disks, list) else []
+    # several devices or volumes of DIR= are in "stack" alone
+    disks += [node.facts for node in read_stack(run).root_nodes]
     disks = [disk for disk in disks if isinstance(disk, Mapping)]
     numbers = dig(run.facts, "filesystem", "numbers")
     numbers = numbers if isinstance(numbers, list) else []

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from analysis import units
 from analysis.measures.compare.compared_run import Compared
 from analysis.rundir.devices import stated
 from analysis.rundir.run import Run, clean, dig
+from analysis.rundir.stack import read_stack
 from analysis.sections.outcome import how_it_ended, verdict
 from analysis.sections.run_facts import device_words, join, vm_words
 
@@ -70,6 +72,7 @@ def facts(run: Run) -> dict[str, str]:
         "lockdown": run.text("kernel", "lockdown"),
         "spinlocks": run.text("kernel", "spinlock_mode"),
     }
+    by_name["volumes and disks"] = " < ".join(_stack_words(run))
     for device in stated(run):
         named = {k: v for k, v in device.facts.items() if k not in ("name", "scheduler")}
         by_name[device.role] = device_words(named)
@@ -83,6 +86,16 @@ def facts(run: Run) -> dict[str, str]:
     by_name["mkfs program"] = run.text("tools", "mkfs")
     by_name["seekmeter"] = run.text("tools", "seekmeter")
     return by_name
+
+
+def _stack_words(run: Run) -> list[str]:
+    """The kinds of a run's volumes and disks, from the top down; empty without volumes."""
+    stack = read_stack(run)
+    if not stack.volumes:
+        return []
+    nodes = [node for node in stack.nodes.values() if not node.is_neighbour]
+    counts = Counter(join(node.kind, clean(node.facts.get("level") or "")) for node in nodes)
+    return [kind if n == 1 else f"{n} {kind}" for kind, n in counts.items()]
 
 
 def config(run: Run) -> dict[str, str]:
