@@ -21,7 +21,8 @@ from tests.marks import needs_root
 from tests.workloads.conftest import LoopDevice, filesystem_of, open_disk, plan, run
 from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
-from workloads.disks import safety
+from workloads.disks import in_use, safety
+from workloads.system import device_graph
 from workloads.system.errors import MachineError, OptionError, UserError
 
 pytestmark = needs_root
@@ -191,10 +192,12 @@ def test_disk_with_a_partition_in_use_is_refused(partitioned: LoopDevice, tmp_pa
 def test_disks_of_one_run_must_be_distinct(partitioned: LoopDevice) -> None:
     names = (partitioned.path, f"{partitioned.path}p1", f"{partitioned.path}p2")
     whole, first, second = (safety.check_device(name, names) for name in names)
-    safety.check_apart([first, second])
+    graph = device_graph.read()
+    (warning,) = safety.check_apart([first, second], graph)
+    assert f"share the disk {partitioned.name}" in warning
     for together in ([whole, first], [first, whole], [first, second, whole]):
         with pytest.raises(OptionError, match="give separate disks"):
-            safety.check_apart(together)
+            safety.check_apart(together, graph)
 
 
 def test_partition_of_a_disk_in_use_is_refused(partitioned: LoopDevice, tmp_path: Path) -> None:
@@ -243,6 +246,53 @@ def test_device_below_or_above_a_loop_is_refused(loop: LoopDevice, tmp_path: Pat
             run("losetup", "-d", upper)
 
 
+def test_loop_device_on_a_disk_without_its_node_is_found(loop: LoopDevice, tmp_path: Path) -> None:
+    """By number: the node that the upper loop device was made on is gone, sysfs has its old path."""
+    node = tmp_path / "node"
+    number = os.stat(loop.path).st_rdev
+    run("mknod", str(node), "b", str(os.major(number)), str(os.minor(number)))
+    upper = run("losetup", "--find", "--show", str(node)).strip()
+    try:
+        node.unlink()
+        assert f"has the loop device {upper} on it" in refused(loop.path)
+        run("mkfs.ext2", "-q", loop.path)
+        with mounted(loop.path, tmp_path / "m"):
+            assert f"a loop device on {loop.path}, which is mounted on" in refused(upper)
+        node.write_text("now a file")
+        assert f"has the loop device {upper} on it" in refused(loop.path)
+    finally:
+        run("losetup", "-d", upper)
+
+
+def test_partition_on_a_loop_on_a_partition_is_refused(partitioned: LoopDevice, tmp_path: Path) -> None:
+    """Four layers: every one but the upper partition is refused while that one is mounted."""
+    below = f"{partitioned.path}p1"
+    upper = run("losetup", "--find", "--show", "--partscan", below).strip()
+    try:
+        add_partition(upper, 1, 2048, 16384)
+        run("mkfs.ext2", "-q", f"{upper}p1")
+        assert safety.check_device(f"{upper}p1", (f"{upper}p1",)).name == f"{Path(upper).name}p1"
+        with mounted(f"{upper}p1", tmp_path / "m"):
+            assert f"{upper}p1 is mounted on" in refused(f"{upper}p1")
+            assert f"whose partition {upper}p1 is mounted on" in refused(upper)
+            assert f"has the loop device {upper} on it" in refused(below)
+            assert f"whose partition {below} has the loop device {upper} on it" in refused(partitioned.path)
+        with swapped_on(f"{partitioned.path}p2"):
+            assert safety.check_device(f"{upper}p1", (f"{upper}p1",))  # a sibling's use is none of its own
+    finally:
+        run("losetup", "-d", upper)
+
+
+@contextlib.contextmanager
+def swapped_on(device: str) -> Iterator[None]:
+    run("mkswap", device)
+    run("swapon", device)
+    try:
+        yield
+    finally:
+        run("swapoff", device)
+
+
 def test_second_device_of_mounted_btrfs_is_refused(tmp_path: Path) -> None:
     """mountinfo has the first device alone; sysfs and O_EXCL show the second."""
     pair = [LoopDevice(tmp_path / f"{number}.img", "200M") for number in (1, 2)]
@@ -267,20 +317,6 @@ def test_external_log_of_mounted_xfs_is_refused(tmp_path: Path) -> None:
     finally:
         data.close()
         log.close()
-
-
-def test_held_device_is_refused(loop: LoopDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """dm and md show as names in holders/.
-
-    Without both in this kernel, a copy of sysfs's few files stands in.
-    """
-    fake = tmp_path / "sys/class/block/sdx"
-    (fake / "holders").mkdir(parents=True)
-    (fake / "dev").write_text("8:240\n")
-    (fake / "holders/dm-3").symlink_to("../../dm-3")
-    monkeypatch.setattr(safety, "_SYS", tmp_path / "sys")
-    with pytest.raises(MachineError, match="held by dm-3"):
-        safety._check_unused("sdx", "/dev/sdx")
 
 
 def test_device_open_for_writing_is_refused(loop: LoopDevice) -> None:
@@ -356,12 +392,12 @@ def test_disk_of_the_root_directory_is_refused() -> None:
 
 def test_recheck_notices_another_disk_under_the_name(loop: LoopDevice, tmp_path: Path) -> None:
     target = safety.check_device(loop.path, (loop.path,))
-    safety.recheck(target)
+    safety.recheck(target, in_use.read())
     run("losetup", "-d", loop.path)
     run("truncate", "-s", "128M", f"{tmp_path}/other.img")
     run("losetup", loop.path, f"{tmp_path}/other.img")
     with pytest.raises(MachineError, match="is not the disk that was checked at the start"):
-        safety.recheck(target)
+        safety.recheck(target, in_use.read())
 
 
 def test_format_refuses_a_device_mounted_meanwhile(

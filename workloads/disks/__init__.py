@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workloads.cleanup.janitor import Janitor
-from workloads.disks import queue, safety, virtio
+from workloads.disks import in_use, queue, safety, virtio
+from workloads.disks.in_use import Users
 from workloads.disks.loop import open_loop
 from workloads.disks.loop import scratch_directory as scratch_directory
 from workloads.disks.safety import Target
@@ -105,8 +106,11 @@ def open_disk(
     try:
         for kind in ("file", "ram"):
             check_space(kind, bytes_of(disks, kind))
-        opened = {disk.serial: _open(disk, sched, erase, janitor, undo) for disk in disks}
-        safety.check_apart([disk.target for disk in opened.values() if disk.target is not None])
+        users = in_use.read()
+        opened = {disk.serial: _open(disk, erase, users, janitor, undo) for disk in disks}
+        safety.check_apart([disk.target for disk in opened.values() if disk.target is not None], users.graph)
+        if sched is not None:
+            opened = _set_schedulers(opened, sched, janitor, undo)
         journal = opened.pop("journal", None)
         first, *more = opened.values()
         yield replace(first, more=tuple(more), journal=journal, pool=janitor.name)
@@ -121,10 +125,25 @@ def bytes_of(disks: Sequence[PlannedDisk], kind: str) -> int:
     return sum(disk.size_bytes for disk in disks if disk.kind == kind)
 
 
-def _open(
-    disk: PlannedDisk, sched: str | None, erase: Collection[str], janitor: Janitor, undo: list[int]
-) -> Disk:
-    """Open one disk and set its I/O scheduler."""
+def _set_schedulers(
+    opened: Mapping[str, Disk], sched: str, janitor: Janitor, undo: list[int]
+) -> dict[str, Disk]:
+    """Set the I/O scheduler of the disks, or of those below volumes. Returns the disks with new facts."""
+    users = in_use.read()  # with the loop devices that were made
+    own = [str(disk.facts["name"]) for disk in opened.values()]
+    for name in own:
+        for leaf in queue.scheduled(name, own, users):
+            setting = queue.set_scheduler(leaf, sched, janitor)
+            if setting is not None:
+                undo.append(setting)
+    return {
+        serial: replace(disk, facts={**disk.facts, **queue.facts(str(disk.facts["name"]))})
+        for serial, disk in opened.items()
+    }
+
+
+def _open(disk: PlannedDisk, erase: Collection[str], users: Users, janitor: Janitor, undo: list[int]) -> Disk:
+    """Open one disk."""
     target: Target | None = None
     facts: dict[str, object]
     if disk.kind == "file" and guest.inside():
@@ -132,15 +151,12 @@ def _open(
     elif disk.kind in ("file", "ram"):
         path, facts = open_loop(disk.kind, disk.serial, disk.size_bytes, janitor, undo)
     else:
-        target = safety.check_device(disk.kind, erase, "JOURNAL" if disk.serial == "journal" else "DISK")
+        variable = "JOURNAL" if disk.serial == "journal" else "DISK"
+        target = safety.check_device(disk.kind, erase, variable, users)
         path, facts = target.path, {"name": target.name, "kind": "device", "size_bytes": target.size_bytes}
-    name = os.path.basename(path)
-    if sched is not None:
-        setting = queue.set_scheduler(name, sched, janitor)
-        if setting is not None:
-            undo.append(setting)
     number = os.stat(path).st_rdev
-    return Disk(path, (os.major(number), os.minor(number)), {**facts, **queue.facts(name)}, target)
+    queue_facts = queue.facts(str(facts["name"]))
+    return Disk(path, (os.major(number), os.minor(number)), {**facts, **queue_facts}, target)
 
 
 def _memory_available() -> int:

@@ -4,10 +4,12 @@
 The settings are described in the kernel's Documentation/ABI/stable/sysfs-block.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 
 from workloads.cleanup.janitor import Janitor
 from workloads.cleanup.undo import read_setting
+from workloads.disks.in_use import Users
 from workloads.system.errors import MachineError, OptionError, nearest
 
 # Settings that change the results. Their units are those of sysfs, in the setting's name.
@@ -50,6 +52,29 @@ def facts(name: str) -> dict[str, object]:
         "rotational": int((queue / "rotational").read_text()),
         "queue": settings,
     }
+
+
+def scheduled(name: str, own: Collection[str], users: Users) -> list[str]:
+    """Return the disks whose scheduler SCHED= sets for a device: itself, or the disks below a volume.
+
+    own: the devices that the run erases. Raises OptionError for a disk that others use too, and for a device
+    that has no requests below it.
+    """
+    graph = users.graph
+    disks = graph.leaves(graph.nodes[name].disk)
+    if not disks:
+        raise OptionError(f"SCHED does not fit {name}: no disk with requests is below it: leave SCHED out")
+    ours = {device for target in own for device in (target, *graph.below(target), *graph.above(target))}
+    for disk in disks:
+        others = [other for other in graph.above(disk) if other not in ours]
+        used = users.of_any(others)
+        if used is not None:
+            other, use = used
+            raise OptionError(
+                f"SCHED would change the scheduler of {disk}, which others use too ({other} {use.fact}): "
+                f"leave SCHED out, or set it yourself in /sys/block/{disk}/queue/scheduler"
+            )
+    return disks
 
 
 def set_scheduler(name: str, scheduler: str, janitor: Janitor) -> int | None:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Safety rules for erasing a block device. A rule can only refuse; none has an override.
 
-Checked are the device, its partitions, the disk of a partition, and the device below a loop device. The
-device is refused if any of these is mounted in any mount namespace, used as swap, held by another driver or
-file system (dm, md, another btrfs or journal), below another loop device, or open for writing in another
-process. It is also refused if an open with O_EXCL fails.
+Checked is every layer. Upwards: the device and its partitions may hold nothing (no volume, array, loop
+device). Downwards: the disks and volumes that the device is made of may have no user but the device and its
+siblings, which do not overlap: other partitions, other volumes of the same LVM group. A layer is used if it
+is mounted in any mount namespace, swap, part of a mounted btrfs, or open for writing in another process. The
+device is also refused if an open with O_EXCL fails.
 """
 
 import errno
@@ -15,7 +16,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.system import loopdev, mounts
+from workloads.disks import in_use
+from workloads.disks.in_use import Users
+from workloads.system.device_graph import Graph, Node
 from workloads.system.errors import MachineError, OptionError, nearest
 
 _SYS = Path("/sys")
@@ -33,10 +36,12 @@ class Target:
     disk_sequence: str  # the kernel's number of this disk since boot; empty before Linux 5.15
 
 
-def check_device(given: str, erase: Collection[str], variable: str = "DISK") -> Target:
+def check_device(
+    given: str, erase: Collection[str], variable: str = "DISK", users: Users | None = None
+) -> Target:
     """Return the device if it may be erased. Raises OptionError for no block device, MachineError if in use.
 
-    erase: the names in ERASE=. variable: the variable that named the device.
+    erase: the names in ERASE=. variable: the variable that named the device. users: None: looked up now.
     """
     if given not in erase:
         raise OptionError(
@@ -45,28 +50,39 @@ def check_device(given: str, erase: Collection[str], variable: str = "DISK") -> 
     target = _look_up(given, variable)
     label = given if given == target.path else f"{given} (that is {target.path})"
     _check_size(target, label)
-    for name, relation in _family(target.name):
-        _check_unused(name, f"{label}{relation}")
+    check_unused(target.name, label, users or in_use.read())
     check_exclusive(target.path, label)
     return target
 
 
-def recheck(target: Target) -> None:
+def recheck(target: Target, users: Users) -> None:
     """Check every rule again, right before formatting. Raises MachineError if it is another disk by now."""
-    current = check_device(target.given, (target.given,))
+    current = check_device(target.given, (target.given,), users=users)
     if current != target:
         raise MachineError(
             f"{target.given} is not the disk that was checked at the start: check the cabling, start again"
         )
 
 
-def check_apart(targets: Sequence[Target]) -> None:
-    """Refuse a run's devices if two are the same disk, or one is part of another or below it."""
+def check_apart(targets: Sequence[Target], graph: Graph) -> list[str]:
+    """Refuse a run's devices if two are the same, or one is part of another or below it.
+
+    Returns a warning for each disk that several of them share.
+    """
     for target, other in itertools.permutations(targets, 2):
-        for name, relation in _family(target.name):
-            if name == other.name:
-                same = f"the same disk as {other.given}" if not relation else f"not apart from {other.given}"
-                raise OptionError(f"{target.given} is {same}: give separate disks")
+        if target.name == other.name:
+            raise OptionError(f"{target.given} is the same disk as {other.given}: give separate disks")
+        if other.name in graph.below(target.name):
+            raise OptionError(f"{target.given} is not apart from {other.given}: give separate disks")
+    on_leaf: dict[str, list[str]] = {}
+    for target in targets:
+        for leaf in graph.leaves(target.name):
+            on_leaf.setdefault(leaf, []).append(target.given)
+    return [
+        f"{' and '.join(names)} share the disk {leaf}: they slow each other down"
+        for leaf, names in on_leaf.items()
+        if len(names) > 1
+    ]
 
 
 def check_exclusive(path: str, label: str | None = None) -> None:
@@ -121,117 +137,101 @@ def _check_size(target: Target, label: str) -> None:
         raise MachineError(f"{label} is read-only: choose another disk")
 
 
-def _family(name: str) -> list[tuple[str, str]]:
-    """Return the device and all devices that share its data: (name in sysfs, relation for a message)."""
-    sysfs = (_SYS / "class/block" / name).resolve()
-    family = [(name, "")]
-    if (sysfs / "partition").exists():
-        family.append((sysfs.parent.name, f", a partition of /dev/{sysfs.parent.name}, which"))
-    for child in sorted(sysfs.iterdir()):
-        if (child / "partition").exists():
-            family.append((child.name, f", whose partition /dev/{child.name}"))
-    for loop in [name for name, _ in family]:
-        below = _device_under_loop(loop)
-        if below is not None:
-            family += [
-                (other, f", a loop device on /dev/{below} and so on /dev/{other}, which")
-                for other, _ in _family(below)
-            ]
-    return family
+def check_unused(name: str, label: str, users: Users) -> None:
+    """Raise MachineError if the device, a part of it, or a layer below is in use. label: its name."""
+    graph = users.graph
+    partitions = [other for other in graph.above(name) if graph.nodes[other].disk == name]
+    for own in (name, *partitions):
+        said = f"{label}, whose partition {_path(graph.nodes[own])}" if own != name else label
+        _refuse_use(own, said, users)
+        _refuse_holders(own, said, users)
+    path = {name, *graph.below(name)}
+    for other in graph.below(name):
+        said = f"{label}, {_relation(graph, name, other)}, which"
+        _refuse_use(other, said, users)
+        _refuse_other_holders(other, path, said, users)
 
 
-def _device_under_loop(name: str) -> str | None:
-    """Return the block device below a loop device; None if a file is below it."""
-    file = _SYS / "class/block" / name / "loop/backing_file"
-    if not file.exists():
-        return None
-    try:
-        status = os.stat(file.read_text().strip())
-    except OSError:
-        return None
-    if not stat.S_ISBLK(status.st_mode):
-        return None
-    return (_SYS / f"dev/block/{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}").resolve().name
+def _refuse_use(name: str, label: str, users: Users) -> None:
+    use = users.of(name)
+    if use is not None:
+        raise MachineError(f"{label} {use.fact}: {use.remedy}")
 
 
-def _check_unused(name: str, label: str) -> None:
-    sysfs = _SYS / "class/block" / name
-    dev = (sysfs / "dev").read_text().strip()
-    for pid, mount in mounts.everywhere():
-        if mount.dev == dev or _is_device(mount.source, dev):
-            where = mount.target if pid is None else f"{mount.target} (seen by pid {pid})"
-            raise MachineError(f"{label} is mounted on {where}: unmount it, or choose another disk")
-    for line in Path("/proc/swaps").read_text().splitlines()[1:]:
-        file = mounts.unescape(line.split()[0])
-        if _is_device(file, dev) or _same_file(file, name):
-            raise MachineError(f"{label} is in use as swap: swapoff {file}, or choose another disk")
-    holders = sorted(os.listdir(sysfs / "holders")) if (sysfs / "holders").is_dir() else []
-    if holders:
-        raise MachineError(f"{label} is held by {', '.join(holders)}: choose another disk")
-    for member in sorted((_SYS / "fs/btrfs").glob(f"*/devices/{name}")):
-        raise MachineError(f"{label} is part of the mounted btrfs {member.parts[-3]}: choose another disk")
-    _check_loops(name, dev, label)
-    _check_open(name, dev, label)
-
-
-def _is_device(path: str, dev: str) -> bool:
-    """Return whether a path is the block device with this number ("major:minor")."""
-    if not path.startswith("/"):
-        return False
-    try:
-        status = os.stat(path)
-    except OSError:
-        return False
-    return stat.S_ISBLK(status.st_mode) and f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" == dev
-
-
-def _file_under(name: str) -> loopdev.LoopFile | None:
-    """Return the file below a loop device; None for other devices and for partitions, whose disk has it."""
-    return loopdev.backing_of(name) if (_SYS / "class/block" / name / "loop").is_dir() else None
-
-
-def _same_file(path: str, name: str) -> bool:
-    """Return whether a path is the file below the loop device of this name."""
-    under = _file_under(name)
-    try:
-        status = os.stat(path)
-    except OSError:
-        return False
-    return under == loopdev.LoopFile(status.st_dev, status.st_ino)
-
-
-def _check_loops(name: str, dev: str, label: str) -> None:
-    """Refuse a device with a loop device on it, and a loop device that shares its file with another."""
-    under = _file_under(name)
-    for other in sorted(path.parent.name for path in (_SYS / "block").glob("loop*/loop")):
-        if other == name:
+def _refuse_holders(name: str, label: str, users: Users) -> None:
+    """Refuse a device with anything on it but its partitions."""
+    graph = users.graph
+    for holder in graph.nodes[name].above:
+        node = graph.nodes[holder]
+        if node.kind == "partition":
             continue
-        file = (_SYS / "block" / other / "loop/backing_file").read_text().rstrip("\n")
-        if _is_device(file, dev):
-            raise MachineError(f"{label} has the loop device /dev/{other} on it: losetup -d /dev/{other}")
-        if under is not None and loopdev.backing_of(other) == under:
+        if node.kind == "loop":
+            raise MachineError(f"{label} has the loop device /dev/{holder} on it: losetup -d /dev/{holder}")
+        on_top = _top_use(holder, users)
+        raise MachineError(f"{label} is held by {_called(node)}{on_top}: choose another disk")
+
+
+def _refuse_other_holders(name: str, path: Collection[str], label: str, users: Users) -> None:
+    """Refuse a layer that something else is made of, too, which may overlap.
+
+    path: the device to be erased and all below it.
+    """
+    graph = users.graph
+    own = [graph.nodes[other] for other in graph.nodes[name].above if other in path]
+    is_whole = any(node.kind != "partition" for node in own)  # a volume has the device, not a partition of it
+    for holder in graph.nodes[name].above:
+        node = graph.nodes[holder]
+        if holder in path:
+            continue
+        if node.kind == "loop":
+            raise MachineError(f"{label} has the loop device /dev/{holder} on it: losetup -d /dev/{holder}")
+        if node.kind == "partition":
+            used = users.of_any((holder, *graph.above(holder))) if is_whole else None
+            if used is not None:
+                raise MachineError(
+                    f"{label} has the partition {_path(node)}{_top_use(holder, users)}: choose another disk"
+                )
+        elif not is_whole or not all(_are_siblings(node, each) for each in own):
             raise MachineError(
-                f"{label} shares its file with the loop device /dev/{other}: losetup -d /dev/{other}"
+                f"{label} is held by {_called(node)}, too{_top_use(holder, users)}: choose another disk"
             )
 
 
-def _check_open(name: str, dev: str, label: str) -> None:
-    """Refuse a device that a process has open for writing, such as a running virtual machine's disk."""
-    for pid in sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
-        try:
-            for number in os.listdir(f"/proc/{pid}/fd"):
-                link = os.readlink(f"/proc/{pid}/fd/{number}")
-                if not link.startswith("/") or not _is_device(f"/proc/{pid}/fd/{number}", dev):
-                    continue
-                if _opened_to_write(pid, number):
-                    comm = Path(f"/proc/{pid}/comm").read_text().strip()
-                    raise MachineError(f"{label} is open for writing in {comm} (pid {pid}): end it first")
-        except OSError:  # the process has ended, or is another user's
-            continue
+def _are_siblings(node: Node, other: Node) -> bool:
+    """Return whether two volumes on the same device have different parts of it.
+
+    Volumes of one LVM group (LVM- and the group's 32 letters begin their uuid), and volumes of one thin pool.
+    """
+    group, others_group = (str(each.facts.get("dm_uuid", ""))[:36] for each in (node, other))
+    if group.startswith("LVM-") and group == others_group:
+        return True
+    return all(each.facts.get("targets") == "thin" for each in (node, other))
 
 
-def _opened_to_write(pid: int, number: str) -> bool:
-    for line in Path(f"/proc/{pid}/fdinfo/{number}").read_text().splitlines():
-        if line.startswith("flags:"):
-            return bool(int(line.split()[1], 8) & os.O_ACCMODE)
-    return False
+def _top_use(name: str, users: Users) -> str:
+    """Return how a device, or what lies on it, is used, as the end of a clause; "" if not at all."""
+    used = users.of_any((name, *users.graph.above(name)))
+    if used is None:
+        return ""
+    top, use = used
+    which = "which" if top == name else f"on which {_called(users.graph.nodes[top])}"
+    return f", {which} {use.fact}"
+
+
+def _relation(graph: Graph, name: str, other: str) -> str:
+    """Return how a device lies on another below it."""
+    node, path = graph.nodes[name], _path(graph.nodes[other])
+    if node.kind == "partition" and node.disk == other:
+        return f"a partition of {path}"
+    if node.kind == "loop":
+        nearest_path = _path(graph.nodes[node.below[0]])
+        return f"a loop device on {nearest_path}" + (f" and so on {path}" if path != nearest_path else "")
+    return f"made of {path}"
+
+
+def _path(node: Node) -> str:
+    return node.label if node.label.startswith("/") else f"/dev/{node.label}"
+
+
+def _called(node: Node) -> str:
+    return node.name if node.name in node.label else f"{node.name} ({node.label})"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from workloads.cleanup.janitor import Janitor
-from workloads.disks import Disk, safety
+from workloads.disks import Disk, in_use, safety
 from workloads.filesystems.kernel_support import check_kernel, check_modules, kernel_has, modules_have
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.filesystems.schema import Filesystem, OptionSet, explain_toml, load, names, read
@@ -113,9 +113,10 @@ def format(plan: FilesystemPlan, disk: Disk, janitor: Janitor) -> None:
     The safety rules and the disk's identity are checked right before mkfs starts. The session does not hold
     the device open while mkfs runs, because mkfs itself opens it with O_EXCL.
     """
+    users = in_use.read()
     for member in disk.all:
         if member.target is not None:
-            safety.recheck(member.target)
+            safety.recheck(member.target, users)
         else:
             safety.check_exclusive(member.path)
     pool = plan.filesystem.pool

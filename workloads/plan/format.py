@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from workloads.cli.disk_options import MOST_DISKS
 from workloads.disks import Devices, PlannedDisk
 from workloads.disks.loop import scratch_directory
 from workloads.filesystems.plan import FilesystemPlan
@@ -15,7 +16,7 @@ from workloads.system.units import show_cpus, show_seconds, show_size
 
 _MOUNTPOINT = "/run/seekmeter/…/mnt"
 # Placeholders for the numbers of loop devices and the letters of virtual disks, which the run assigns.
-_LETTERS = "NOPQRSTU"
+_LETTERS = (*"NOPQRSTU", *(f"N{number}" for number in range(8, MOST_DISKS)))
 
 
 def format_plan(plan: Plan) -> list[str]:

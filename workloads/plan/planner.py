@@ -10,15 +10,16 @@ from pathlib import Path
 
 from workloads import catalog, cgroup, disks, filesystems
 from workloads.catalog import Workload
-from workloads.cli.options import SCHEDULERS, Options
-from workloads.disks import PlannedDisk, queue, safety
+from workloads.cli.options import Options
+from workloads.disks import PlannedDisk
 from workloads.filesystems import Filesystem, OptionSet
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.machines.kernels import Kernel
+from workloads.plan import real_disks
 from workloads.plan import trial as trials
 from workloads.plan.plan import Plan
 from workloads.system import command
-from workloads.system.errors import MachineError, OptionError, nearest
+from workloads.system.errors import MachineError, OptionError
 from workloads.system.owner import owner
 from workloads.system.units import show_size
 
@@ -199,6 +200,8 @@ def _plan_filesystem(
 
 def _for_owner(mount: tuple[str, ...]) -> tuple[str, ...]:
     """Return mount options with the ids of the user as whom the workload runs."""
+    if not any("{uid}" in text or "{gid}" in text for text in mount):
+        return mount
     user = owner()
     return tuple(text.replace("{uid}", str(user.uid)).replace("{gid}", str(user.gid)) for text in mount)
 
@@ -233,29 +236,14 @@ def _plan_disks(
     """Return the disks, after checks of space, safety, scheduler and size; a real device has its own size."""
     planned = _disks_as_given(options, workload)
     _check_space(planned)
-    targets = {
-        disk.serial: safety.check_device(
-            disk.kind, options.erase, "JOURNAL" if disk.serial == "journal" else "DISK"
-        )
-        for disk in planned
-        if disk.kind not in ("file", "ram")
-    }
-    safety.check_apart(list(targets.values()))
+    targets, warnings = real_disks.check(options, planned)
+    notes.warnings += warnings
+    if targets and os.geteuid() != 0:
+        notes.unchecked.append("whether other users' programs hold the device: the run, as root, checks it")
     planned = [
         replace(disk, size_bytes=targets[disk.serial].size_bytes) if disk.serial in targets else disk
         for disk in planned
     ]
-    if targets and os.geteuid() != 0:
-        notes.unchecked.append("whether other users' programs hold the device: the run, as root, checks it")
-    for disk in planned:
-        offered = queue.known_schedulers() | set(SCHEDULERS)
-        if disk.serial in targets:
-            offered = queue.offered(targets[disk.serial].name)
-        if options.sched is not None and options.sched not in offered:
-            raise OptionError(
-                f"SCHED={options.sched} is not offered for {disk.kind}: "
-                f"{nearest(options.sched, sorted(offered))}"
-            )
     sizes = [disk.size_bytes for disk in planned if disk.serial != "journal"]
     if min(sizes) < filesystem.min_bytes:
         raise OptionError(

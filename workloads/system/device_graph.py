@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.system import dm_tables
+from workloads.system import dm_tables, loopdev
 from workloads.system.device_facts import HEAD, PATH, Tables, describe, names_in, read_number, read_text
 from workloads.system.units import show_size
 
@@ -147,7 +147,7 @@ def _all_below(places: Mapping[str, Path], root: Path) -> dict[str, list[str]]:
             head = f"nvme{path[1]}n{path[2]}"
             if HEAD.fullmatch(head) and head in below:
                 below[head] += [name]
-        loop = _device_below_loop(place, root)
+        loop = _device_below_loop(name, place, root)
         below[name] += [numbers[loop]] if loop in numbers else []
         for holder in names_in(place / "holders"):  # its own link, slaves/, may be gone already
             if holder in below:
@@ -158,8 +158,15 @@ def _all_below(places: Mapping[str, Path], root: Path) -> dict[str, list[str]]:
     }
 
 
-def _device_below_loop(place: Path, root: Path) -> str | None:
-    """Return the number of the block device below a loop device; None: a file, or no loop device."""
+def _device_below_loop(name: str, place: Path, root: Path) -> str | None:
+    """Return the number of the block device below a loop device; None: a file, or no loop device.
+
+    Root asks the device itself: its path, all that others have, may be another node's by now.
+    """
+    if not (place / "loop").is_dir():
+        return None
+    if root == Path("/") and (number := loopdev.device_below(name)) is not None:
+        return number
     try:
         file = (place / "loop/backing_file").read_text(errors="surrogateescape").removesuffix("\n")
         status = os.stat(root / file.lstrip("/"))

@@ -85,17 +85,33 @@ def attach(number: int, backing: int, direct: bool) -> bool:
 
 def backing_of(name: str) -> LoopFile | None:
     """Return the file below a loop device (name: loop3); None if it has none or cannot be opened."""
+    status = _status_of(name)
+    return LoopFile(device=status[0], inode=status[1]) if status is not None else None
+
+
+def device_below(name: str) -> str | None:
+    """Return "major:minor" of the block device below a loop device (name: loop3), whatever its path is now.
+
+    "" if a file is below it; None if nothing is, or the loop device cannot be opened.
+    """
+    status = _status_of(name)
+    if status is None:
+        return None
+    return f"{os.major(status[2])}:{os.minor(status[2])}" if status[2] else ""
+
+
+def _status_of(name: str) -> tuple[int, ...] | None:
+    """Return the fields of struct loop_info64; None if the device has no file or cannot be opened."""
     try:
         device = os.open(f"/dev/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        status = _LOOP_INFO64.unpack(fcntl.ioctl(device, _LOOP_GET_STATUS64, bytes(_LOOP_INFO64.size)))
+        return _LOOP_INFO64.unpack(fcntl.ioctl(device, _LOOP_GET_STATUS64, bytes(_LOOP_INFO64.size)))
     except OSError:
         return None
     finally:
         os.close(device)
-    return LoopFile(device=status[0], inode=status[1])
 
 
 def backing_path(number: int) -> str | None:
