@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from collectors.host import blockdev, fs_devices, overlay
 from workloads.system import device_graph, mounts
+from workloads.system.device_graph import Graph
 from workloads.system.mounts import Mount
 
 MOST = 256  # MAX_TARGETS of recorder/options.h
@@ -29,8 +30,14 @@ class Mounted:
 
 def find(watched: str) -> list[Mounted]:
     """Return the file systems mounted from a device; overlays come last."""
-    own_mounts = mounts.here()
-    return choose(watched, mounts.everywhere(), lambda mount: device_of(mount, own_mounts), devices_below)
+    own_mounts, graph = mounts.here(), device_graph.read()
+    others = _further_devices(own_mounts, graph)
+    return choose(
+        watched,
+        mounts.everywhere(),
+        lambda mount: device_of(mount, own_mounts),
+        lambda device: devices_below([device, *others.get(device, ())], graph),
+    )
 
 
 def choose(
@@ -60,14 +67,24 @@ def device_of(mount: Mount, own_mounts: list[Mount]) -> str | None:
     return blockdev.device_of(overlay.below(mount, own_mounts) or mount)
 
 
-def devices_below(device: str) -> set[str]:
-    """Return a device and the volumes, disks and partitions that it is made of; of btrfs, of all members."""
-    graph = device_graph.read()
-    devices = [device, *_of_same_filesystem(device)]
-    return {name for one in devices for name in (one, *graph.below(one)) if name in graph.nodes}
+def devices_below(devices: Iterable[str], graph: Graph) -> set[str]:
+    """Return devices and all that they are made of: volumes, disks, partitions; of btrfs, of all members."""
+    every = [other for device in devices for other in (device, *_of_same_btrfs(device))]
+    return {name for one in every for name in (one, *graph.below(one)) if name in graph.nodes}
 
 
-def _of_same_filesystem(device: str) -> list[str]:
+def _further_devices(own_mounts: Iterable[Mount], graph: Graph) -> dict[str, list[str]]:
+    """Return by main device the other devices of each file system: its journal, log, realtime device."""
+    further: dict[str, list[str]] = {}
+    for mount in own_mounts:
+        device = blockdev.device_of(mount)
+        if device is not None and mount.kind in ("ext3", "ext4", "xfs") and device not in further:
+            found = fs_devices.find(mount, graph, device)
+            further[device] = [other.name for other in found.devices if other.name != device]
+    return further
+
+
+def _of_same_btrfs(device: str) -> list[str]:
     place = fs_devices.btrfs_directory(None, device)
     try:
         return os.listdir(place / "devices") if place is not None else []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host import blockdev, device_counters, fs_devices
+from collectors.host import blockdev, device_counters, fs_devices, mounted_from
 from collectors.host.fs_devices import FsDevice
 from collectors.trace import mounted_layout
 from tests.collectors.loop_disk import MIB, loop_disk, mounted
@@ -129,6 +129,7 @@ def test_journal_on_another_disk_is_found_and_placed(tmp_path: Path) -> None:
             finally:
                 subprocess.run(["umount", folder / "below"], check=True)
             geometry, warnings = mounted_layout.of_directory(backing)
+            on_journal = [one.device for one in mounted_from.find(journal.name)]
             alone = blockdev.under(other)
     roles = [(device.name, device.role) for device in backing.found.devices]
     assert roles == [(main.name, "data"), (journal.name, "journal")] and backing.found.missing == ()
@@ -136,4 +137,5 @@ def test_journal_on_another_disk_is_found_and_placed(tmp_path: Path) -> None:
     assert {span["rest"] for span in geometry["spans"]} == {"files and directories", "journal"}
     number = next(span["dev"] for span in geometry["spans"] if span["rest"] == "journal")
     assert geometry["journal_dev"] == number and "journal_dev_sectors" not in geometry
+    assert on_journal == [main.name]
     assert [device.role for device in alone.found.devices] == ["data"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.host import blockdev, mounted_from
-from workloads.system import mounts
+from workloads.system import device_graph, mounts
 from workloads.system.mounts import Mount
 
 # device: what it lies on
@@ -69,5 +69,6 @@ def test_file_system_of_this_test_is_listed() -> None:
     assert len({one.dev for one in found}) == len(found)
     numbers = {one.dev for _, one in mounts.everywhere()}
     assert {one.dev for one in found} <= numbers
-    assert place.disk in mounted_from.devices_below(place.disk)
-    assert mounted_from.devices_below("no-such-device") == set()
+    graph = device_graph.read()
+    assert place.disk in mounted_from.devices_below([place.disk], graph)
+    assert mounted_from.devices_below(["no-such-device"], graph) == set()

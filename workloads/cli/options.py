@@ -32,7 +32,7 @@ VARIABLES = {
     "WITH": "run during the workload: bpftrace:NAME or FILE, bcc:TOOL (see make list); record mkfs, fsck too",
     "DIR": "existing directory to run CMD in; nothing is formatted",
     "CMD": "any shell command as the workload",
-    "DEV": "block device to watch; with DIR, the disk to record (default: the disk below DIR)",
+    "DEV": "disk or volume to watch: sda, /dev/vg/root; with DIR, what to record (default: all below DIR)",
     "SECS": "seconds to watch",
     "ERASE": "the device names of DISK and JOURNAL again, to allow formatting these devices",
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
