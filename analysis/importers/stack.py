@@ -18,8 +18,8 @@ NOT_TRACED = "the trace has no events of it"
 
 def stack_of(trace: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any] | None:
     """run.json's "stack" from the facts that the reader prints; None: the trace has no volume."""
-    remaps: Sequence[Mapping[str, Any]] = trace["remaps"]
-    traced = {about["dev"]: about for about in trace["devices"]}
+    remaps: Sequence[Mapping[str, Any]] = sorted(trace["remaps"], key=_by_number)
+    traced = {about["dev"]: about for about in sorted(trace["devices"], key=_by_number)}
     untraced = {remap["from"]: remap for remap in remaps if remap["from"] not in traced}
     counts = {dev: sum(remap["from"] == dev for remap in remaps) for dev in untraced}
     parts = {dev for dev, remap in untraced.items() if counts[dev] == 1 and "first_sector" in remap}
@@ -41,7 +41,7 @@ def stack_of(trace: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
             {
                 "name": name[dev],
                 "dev": dev,
-                "kind": "disk" if recorded[dev] == "requests" else "other",
+                "kind": "disk" if recorded[dev] == "requests" else "volume",
                 "label": name[dev],
                 "recorded": recorded[dev],
                 "why_not": NOT_TRACED if recorded[dev] == "no" else "",
@@ -61,6 +61,12 @@ def stack_of(trace: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
             if dev in parts and disk_of[dev] in below
         ],
     }  # fmt: skip
+
+
+def _by_number(about: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(
+        int(number) for key in ("dev", "from", "to") if key in about for number in about[key].split(":")
+    )
 
 
 def _unique(name: Mapping[str, str]) -> dict[str, str]:

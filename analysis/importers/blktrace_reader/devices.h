@@ -15,6 +15,7 @@
 #define MAX_CPUS     8192 /* the kernel's own limit */
 #define MAX_REMAPS   1024
 #define LAST_FLUSHES 8
+#define ZERO_PLACES  16
 
 /* The events of one CPU: numbered without a gap by the kernel, so those between least and most must be there. */
 struct sequence {
@@ -42,14 +43,18 @@ struct device {
 	bool takes_requests; /* seen; else it takes bios (device mapper, md, zram) */
 	bool remaps;	     /* its bios or requests went on to another device: it is a volume */
 	bool ends_bios;	     /* a bio of it ended that was no request */
+	bool is_below;	     /* bios of another volume of the trace came to it */
 	bool splits_bios;
 	bool has_parity; /* raid 4, 5, 6: several places serve its sector 0, as parity is traced */
 	bool writes_through; /* has FUA itself */
 	struct flush_waiter waiter;
 	struct flush_bio flushes[LAST_FLUSHES]; /* the last ones, in a ring */
 	uint32_t flush_count;
-	uint32_t zero_on; /* where the first write that serves sector 0 went; 0: none did */
-	uint64_t zero_at;
+	struct zero_place {
+		uint32_t on; /* 0: none */
+		uint64_t at;
+	} zero_writes[ZERO_PLACES];  /* the first on each disk that is said to serve sector 0 */
+	struct zero_place zero_read; /* where sector 0 was read */
 	uint64_t events, rows, bio_rows;
 	uint64_t queued;	    /* bios (Q) */
 	struct sequence *sequences; /* by CPU */

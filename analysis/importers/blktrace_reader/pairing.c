@@ -29,14 +29,16 @@ static uint64_t after(uint64_t sector, uint32_t bytes)
 static void write_row(struct requests *requests, struct device *device, const struct piece *piece,
 		      uint64_t complete_ns, uint16_t error)
 {
+	struct served served;
+
 	if (piece->in_place)
 		volumes_end_parts(requests, piece, complete_ns, error);
 	if (device_is_volume(device)) {
 		volumes_end_request(requests, piece, complete_ns, error);
 		return;
 	}
-	rows_write(requests->output, piece, volumes_gives_parity(requests, &piece->origin),
-		   complete_ns, error);
+	served = volumes_served(requests, &piece->origin);
+	rows_write(requests->output, piece, served.origin, served.is_parity, complete_ns, error);
 	device->rows++;
 	if (piece->merges && !rows_merges_known(piece))
 		requests->counts.merges_unseen++;

@@ -22,15 +22,22 @@ enum piece_state {
 	PIECE_END, /* no piece: at this sector one in flight ends, which begins where a bio was split */
 };
 
+/* What tells that a write that is said to serve sector 0 of a volume is parity, if the volume has parity at all. */
+enum zero_state {
+	ZERO_NO,
+	ZERO_ALONE,	/* no bio to that sector was open */
+	ZERO_ELSEWHERE, /* it went elsewhere than where that sector was read */
+	ZERO_OPEN,	/* nothing: a bio to that sector was open */
+};
+
 /* The bio of the top volume that a bio or a request below it serves. */
 struct origin {
 	uint64_t id; /* 0: none, or not known */
 	uint64_t queue_ns;
 	uint64_t sector;      /* on the top volume: of the first sector that is served */
 	uint32_t device, pid; /* the top volume; the thread that submitted to it */
-	uint32_t
-		zero_of; /* a write that is said to serve sector 0 of this volume: that, or parity; 0: no such */
-	bool zero_open; /* a bio to that sector was open, so it may be the one that is served */
+	uint32_t zero_of;     /* the write is said to serve sector 0 of this volume; 0: of none */
+	uint8_t zero;	      /* enum zero_state */
 };
 
 struct piece {

@@ -34,8 +34,8 @@ static int32_t errno_of(uint16_t error)
 	return code < 0 ? -code : code;
 }
 
-void rows_write(struct output *output, const struct piece *piece, bool is_parity,
-		uint64_t complete_ns, uint16_t error)
+void rows_write(struct output *output, const struct piece *piece, const struct origin *origin,
+		bool is_parity, uint64_t complete_ns, uint16_t error)
 {
 	struct trace_record *row = output_next(output);
 	struct block_record *record = &row->request;
@@ -66,19 +66,19 @@ void rows_write(struct output *output, const struct piece *piece, bool is_parity
 		1; /* a block trace has no cgroup to tell the workload's requests by */
 	memcpy(record->comm, piece->comm, sizeof(record->comm));
 	if (piece->origin.id)
-		record->pid = piece->origin.pid;
-	if (is_parity) {
-		record->class = piece->origin.zero_open ? BLOCK_CLASS_UNKNOWN : BLOCK_CLASS_PARITY;
-	} else if (piece->origin.id) {
-		record->origin = piece->origin.id;
-		record->origin_ns = piece->origin.queue_ns;
-		record->origin_sector = piece->origin.sector;
-		record->origin_dev = piece->origin.device;
-	}
+		record->pid = piece->origin.pid; /* as comm */
+	if (is_parity)
+		record->class = BLOCK_CLASS_PARITY;
+	if (!origin)
+		return;
+	record->origin = origin->id;
+	record->origin_ns = origin->queue_ns;
+	record->origin_sector = origin->sector;
+	record->origin_dev = origin->device;
 }
 
-void rows_write_bio(struct output *output, const struct bio *bio, bool is_parity,
-		    uint64_t complete_ns, uint16_t error)
+void rows_write_bio(struct output *output, const struct bio *bio, const struct origin *origin,
+		    bool is_parity, uint64_t complete_ns, uint16_t error)
 {
 	struct volume_record *row = output_next_bio(output);
 
@@ -91,12 +91,10 @@ void rows_write_bio(struct output *output, const struct bio *bio, bool is_parity
 	row->error = errno_of(error);
 	row->op = rows_op(bio->flags, bio->bytes);
 	row->bio_id = bio->id;
-	row->origin = bio->origin.id;
+	row->origin = origin ? origin->id : bio->id;
 	row->pid = bio->origin.pid;
 	row->in_workload = 1; /* as of a request */
 	memcpy(row->comm, bio->comm, sizeof(row->comm));
-	if (is_parity) {
-		row->class = bio->origin.zero_open ? BLOCK_CLASS_UNKNOWN : BLOCK_CLASS_PARITY;
-		row->origin = bio->id;
-	}
+	if (is_parity)
+		row->class = BLOCK_CLASS_PARITY;
 }

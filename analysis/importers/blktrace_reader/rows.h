@@ -19,13 +19,13 @@ static inline bool rows_merges_known(const struct piece *piece)
 }
 
 /*
- * complete_ns 0: the end was not seen. error: as in the completion's event. is_parity: of raid, if it does not serve
- * sector 0 of the volume instead, which it may where a bio to that sector was open.
+ * complete_ns 0: the end was not seen. error: as in the completion's event. origin: NULL: none is known. is_parity: of a
+ * raid array.
  */
-void rows_write(struct output *output, const struct piece *piece, bool is_parity,
-		uint64_t complete_ns, uint16_t error);
+void rows_write(struct output *output, const struct piece *piece, const struct origin *origin,
+		bool is_parity, uint64_t complete_ns, uint16_t error);
 /* A volume's bio. */
-void rows_write_bio(struct output *output, const struct bio *bio, bool is_parity,
-		    uint64_t complete_ns, uint16_t error);
+void rows_write_bio(struct output *output, const struct bio *bio, const struct origin *origin,
+		    bool is_parity, uint64_t complete_ns, uint16_t error);
 
 #endif

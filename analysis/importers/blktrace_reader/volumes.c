@@ -14,26 +14,32 @@ static uint64_t end_of(const struct bio *bio)
 	return bio->sector + bio->bytes / SECTOR_BYTES;
 }
 
+struct served volumes_served(struct requests *requests, const struct origin *origin)
+{
+	const struct device *zero_of =
+		origin->zero ? devices_known(&requests->devices, origin->zero_of) : NULL;
+	const struct device *top;
+
+	if (zero_of && zero_of->has_parity)
+		return (struct served){ .is_parity = origin->zero != ZERO_OPEN };
+	/* What a volume between does on its own serves no bio of the top. */
+	top = origin->id ? devices_known(&requests->devices, origin->device) : NULL;
+	return (struct served){ .origin = top && !top->is_below ? origin : NULL };
+}
+
 static void write_row(struct requests *requests, const struct bio *bio, uint64_t complete_ns,
 		      uint16_t error)
 {
 	struct device *device = devices_known(&requests->devices, bio->device);
+	struct served served;
 
 	if (!complete_ns)
 		requests->counts.bio_end_unseen++;
 	if (!device)
 		return;
 	device->bio_rows++;
-	rows_write_bio(requests->output, bio, volumes_gives_parity(requests, &bio->origin),
-		       complete_ns, error);
-}
-
-bool volumes_gives_parity(struct requests *requests, const struct origin *origin)
-{
-	const struct device *of =
-		origin->zero_of ? devices_known(&requests->devices, origin->zero_of) : NULL;
-
-	return of && of->has_parity;
+	served = volumes_served(requests, &bio->origin);
+	rows_write_bio(requests->output, bio, served.origin, served.is_parity, complete_ns, error);
 }
 
 static struct bio *add(struct requests *requests, const struct bio *bio)
@@ -165,15 +171,44 @@ static bool move_sent(struct requests *requests, const struct event *event, uint
 	return true;
 }
 
-/* Does the write say that it serves sector 0 of the volume? The md driver says so of all parity, too. */
+/* A write is said to serve sector 0 of a volume: that is no news if it goes to another disk, or to the same place. */
 static void note_zero(struct device *from, const struct event *event)
 {
-	if (!from->zero_on) {
-		from->zero_on = event->device;
-		from->zero_at = event->sector;
-	} else if (from->zero_on == event->device && from->zero_at != event->sector) {
+	struct zero_place *place = from->zero_writes;
+
+	while (place < from->zero_writes + ZERO_PLACES && place->on && place->on != event->device)
+		place++;
+	if (place == from->zero_writes + ZERO_PLACES)
+		return;
+	if (!place->on)
+		*place = (struct zero_place){ event->device, event->sector };
+	else if (place->at != event->sector)
 		from->has_parity = true;
+}
+
+/*
+ * The md driver says of all parity that it serves sector 0 of the array. If writes that say so go to several places of
+ * one disk, then most of these are parity; where sector 0 itself lies, a read of it tells.
+ */
+static enum zero_state zero_state(struct device *from, const struct event *event,
+				  const struct bio *parent)
+{
+	const struct zero_place *read = &from->zero_read;
+
+	if (event->action & CATEGORY_READ) {
+		/* Not a read of old parity, which the array's thread does. */
+		if (parent && parent->thread == event->pid && !read->on)
+			from->zero_read = (struct zero_place){ event->device, event->sector };
+		return ZERO_NO;
 	}
+	if (!(event->action & CATEGORY_WRITE))
+		return ZERO_NO;
+	note_zero(from, event);
+	if (!parent)
+		return ZERO_ALONE;
+	if (!read->on)
+		return ZERO_OPEN;
+	return read->on == event->device && read->at == event->sector ? ZERO_NO : ZERO_ELSEWHERE;
 }
 
 void volumes_remap(struct requests *requests, struct device *device, const struct event *event)
@@ -183,7 +218,7 @@ void volumes_remap(struct requests *requests, struct device *device, const struc
 	struct bio sent = { .state = BIO_SENT }, *parent = NULL, *stale;
 	struct device *from;
 	uint64_t from_sector;
-	bool is_zero;
+	enum zero_state zero = ZERO_NO;
 
 	memcpy(&from_number, event->pdu, sizeof(from_number));
 	memcpy(&from_sector, event->pdu + 8, sizeof(from_sector));
@@ -203,30 +238,30 @@ void volumes_remap(struct requests *requests, struct device *device, const struc
 		return;
 	}
 	from->remaps = true;
-	is_zero = event->bytes && event->action & CATEGORY_WRITE && !from_sector;
+	device->is_below = true;
 	if (is_flush)
 		parent = flush_bio(requests, from, event);
 	else
 		parent = bios_covering(&requests->bios, from_number, from_sector, kind, event->pid);
-	if (is_zero)
-		note_zero(from, event);
+	if (event->bytes && !from_sector)
+		zero = zero_state(from, event, parent);
+	if (zero == ZERO_ELSEWHERE && from->has_parity)
+		parent = NULL;
 	if (parent) {
 		sent.origin = parent->origin;
-		if (is_zero) {
-			sent.origin.zero_of = from_number;
-			sent.origin.zero_open = true;
-		}
 		if (!is_flush)
 			sent.origin.sector += from_sector - parent->sector;
 		sent.parent_id = parent->id;
 		sent.parent_sector = parent->sector;
 		sent.queue_ns = from->takes_requests ? event->time : parent->queue_ns;
 		memcpy(sent.comm, parent->comm, COMM_BYTES);
-	} else if (is_zero) {
-		sent.origin.zero_of = from_number;
-	} else {
+	} else if (!zero) {
 		requests->counts.remap_unmatched++;
 		return;
+	}
+	if (zero) {
+		sent.origin.zero_of = from_number;
+		sent.origin.zero = zero;
 	}
 	sent.parent_device = from_number;
 	sent.device = event->device;
@@ -304,7 +339,7 @@ bool volumes_adopt(struct requests *requests, const struct event *event, struct 
 	piece->origin = sent->origin;
 	if (sent->origin.id)
 		memcpy(piece->comm, sent->comm, COMM_BYTES);
-	piece->in_place = from && !from->takes_requests && !from->ends_bios;
+	piece->in_place = from && !from->takes_requests;
 	if (piece->in_place)
 		bios_make_part(&requests->bios, sent);
 	else
@@ -316,11 +351,10 @@ bool volumes_adopt(struct requests *requests, const struct event *event, struct 
 static void end_part(struct requests *requests, const struct bio *part, uint64_t complete_ns,
 		     uint16_t error)
 {
-	struct device *device = devices_known(&requests->devices, part->parent_device);
 	struct bio *bio = bios_by_id(&requests->bios, part->parent_device, part->parent_sector,
 				     part->parent_id);
 
-	if (!bio || !device || device->ends_bios)
+	if (!bio)
 		return;
 	bio->left -= part->bytes < bio->left ? part->bytes : bio->left;
 	if (!bio->left)

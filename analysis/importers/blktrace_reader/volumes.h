@@ -31,7 +31,12 @@ void volumes_end_parts(struct requests *requests, const struct piece *request, u
 /* A request of a volume ends: its bios become rows. */
 void volumes_end_request(struct requests *requests, const struct piece *request,
 			 uint64_t complete_ns, uint16_t error);
-/* Is what has this origin certainly parity, or, if a bio to sector 0 was open, perhaps? */
-bool volumes_gives_parity(struct requests *requests, const struct origin *origin);
+/* What a row says of its origin. */
+struct served {
+	const struct origin *origin; /* NULL: none is known, or certain */
+	bool is_parity;
+};
+
+struct served volumes_served(struct requests *requests, const struct origin *origin);
 
 #endif

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from tests.analysis.importers.blktrace_files import (
     run_reader,
     write_dump,
 )
+from tests.analysis.importers.text_traces import read_text
 from tests.collectors.recording import read_table
 
 START_NS = 10**12
@@ -69,6 +70,7 @@ def bio(t_ns: int, end_ns: int, device: int, sector: int, size: int, what: int =
 
 
 def imported(reader: Path, folder: Path, events: Iterable[Event]) -> Imported:
+    folder.mkdir(exist_ok=True)
     return run_reader(reader, folder / "out", write_dump(folder / "dump", [*NOTES, *numbered(events)]))
 
 
@@ -168,10 +170,9 @@ def test_crypt_writes_by_a_worker_keep_their_submitter(reader: Path, tmp_path: P
     assert got.lost == {} and got.notes == {}
 
 
-def test_lvm_on_crypt_on_a_partition_is_followed_through(reader: Path, tmp_path: Path) -> None:
-    """dm-1 (LVM) on dm-0 (crypt) on sda2: the disk's requests serve bios of dm-1, and dm-0's bios, too."""
-    t, what = START_NS, WRITE | SYNC | META
-    part = dev(8, 2)
+def lvm_on_crypt_events(t: int, _: bool = False) -> list[Event]:
+    """Ten writes to dm-1 (LVM) on dm-0 (crypt) on sda2, which begins at sector 1,000,000."""
+    part, what = dev(8, 2), WRITE | SYNC
     events = []
     for i in range(10):
         at = t + 100_000 * i
@@ -183,7 +184,13 @@ def test_lvm_on_crypt_on_a_partition_is_followed_through(reader: Path, tmp_path:
         events += [remap(at + 501, SDA, 10**6 + 32_768 + 384 + 8 * i, 4096, part, 32_768 + 384 + 8 * i,
                          what, CRYPT)]  # fmt: skip
         events += request(at + 502, SDA, 10**6 + 32_768 + 384 + 8 * i, 4096, what, CRYPT)
-    got = imported(reader, tmp_path, events)
+    return events
+
+
+def test_lvm_on_crypt_on_a_partition_is_followed_through(reader: Path, tmp_path: Path) -> None:
+    """The disk's requests serve bios of dm-1, and so do dm-0's bios."""
+    t = START_NS
+    got = imported(reader, tmp_path, lvm_on_crypt_events(t))
     assert got.tuples(LEAF) == [
         (SDA, "write", 10**6 + 33_152 + 8 * i, 4096, APP, "fio", DM1, 8 * i, t + 100_000 * i)
         for i in range(10)
@@ -229,33 +236,61 @@ def test_mirrors_writes_serve_one_bio_and_its_own_none(reader: Path, tmp_path: P
     assert got.lost == {}
 
 
-def test_raid5_pages_find_the_bio_they_lie_in(reader: Path, tmp_path: Path) -> None:
-    """A: per page of 4 KiB by the raid's thread, merged at the leaf; parity's says sector 0."""
-    t, pages = START_NS, 16  # a chunk of 64 KiB
+def raid5_events(t: int, start: int = 12_800, leaf_start: int = 6400) -> list[Event]:
+    """A full stripe of two chunks of 64 KiB, in pages, and its parity, on SDC."""
     events = [
-        Event(t, "Q", 12_800, 2 << 16, WRITE, APP, MD0),
-        Event(t + 99_000, "C", 12_800, 2 << 16, WRITE, 0, MD0),
+        Event(t, "Q", start, 2 << 16, WRITE, APP, MD0),
+        Event(t + 99_000, "C", start, 2 << 16, WRITE, 0, MD0),
     ]
-    for leaf, first in ((SDA, 12_800), (SDB, 12_928), (SDC, None)):
-        for page in range(pages):
-            at, when = 6400 + 8 * page, t + 1000 + 20 * page
+    for leaf, first in ((SDA, start), (SDB, start + 128), (SDC, None)):
+        for page in range(16):
+            at, when = leaf_start + 8 * page, t + 1000 + 20 * page
             origin = 0 if first is None else first + 8 * page
             events += [remap(when, leaf, at, 4096, MD0, origin, WRITE, RAID)]
             events += [Event(when + 1, "Q", at, 4096, WRITE, RAID, leaf)]
             events += [Event(when + 2, "M" if page else "G", at, 4096, WRITE, RAID, leaf)]
-        events += [Event(t + 2000, "D", 6400, pages * 4096, WRITE | FS, RAID, leaf)]
-        events += [Event(t + 9000, "C", 6400, pages * 4096, WRITE | FS, 0, leaf)]
-    got = imported(reader, tmp_path, events)
+        events += [Event(t + 2000, "D", leaf_start, 1 << 16, WRITE | FS, RAID, leaf)]
+        events += [Event(t + 9000, "C", leaf_start, 1 << 16, WRITE | FS, 0, leaf)]
+    return events
+
+
+def classed(got: Imported) -> list[tuple[Any, ...]]:
+    """Device, origin, its sector, comm and class of the leaves' requests."""
     classes = got.header["enums"]["block_class"]
-    rows = {row["dev"]: row for row in got.rows}
-    assert [(rows[leaf]["origin"], rows[leaf]["origin_sector"], rows[leaf]["comm"], rows[leaf]["merges"],
-             classes[str(rows[leaf]["class"])]) for leaf in (SDA, SDB, SDC)] == [
-        (1, 12_800, "fio", 15, "unknown"),
-        (1, 12_928, "fio", 15, "unknown"),
-        (0, 0, "md0_raid5", 15, "parity"),
-    ]  # fmt: skip
+    return sorted(
+        (row["dev"], row["origin"], row["origin_sector"], row["comm"], classes[str(row["class"])])
+        for row in got.rows
+    )
+
+
+def test_raid5_pages_find_the_bio_they_lie_in(reader: Path, tmp_path: Path) -> None:
+    """A: per page of 4 KiB by the raid's thread, merged at the leaf; parity's says sector 0."""
+    t = START_NS
+    got = imported(reader, tmp_path, raid5_events(t))
+    assert classed(got) == [
+        (SDA, 1, 12_800, "fio", "unknown"),
+        (SDB, 1, 12_928, "fio", "unknown"),
+        (SDC, 0, 0, "md0_raid5", "parity"),
+    ]
+    assert {row["merges"] for row in got.rows} == {15}
     assert [row[2:6] for row in bios(tmp_path)] == [(12_800, 2 << 16, t, t + 99_000)]
     assert got.lost == {} and got.notes == {}
+
+
+@pytest.mark.parametrize("was_read", [False, True])
+def test_parity_of_the_first_stripe_needs_a_read_of_it(reader: Path, tmp_path: Path, was_read: bool) -> None:
+    """A bio to sector 0 is open, and data and parity say the same; a read tells where it lies."""
+    t = START_NS
+    events = bio(t, t + 9000, MD0, 8, 4096) + served(t + 10, SDA, 2056, 4096, MD0, 8)
+    if was_read:
+        events = bio(t, t + 9000, MD0, 0, 4096) + served(t + 10, SDA, 2048, 4096, MD0, 0)
+    got = imported(reader, tmp_path, events + raid5_events(t + 10**6, start=0, leaf_start=2048))
+    id_ = bios(tmp_path, ["bio_id"])[-1][0]
+    assert [row for row in classed(got) if row[1] != 1] == [
+        (SDA, id_ if was_read else 0, 0, "fio", "unknown"),
+        (SDB, id_, 128, "fio", "unknown"),
+        (SDC, 0, 0, "fio", "parity" if was_read else "unknown"),
+    ]
 
 
 def test_one_write_of_sector_0_is_no_parity(reader: Path, tmp_path: Path) -> None:
@@ -286,9 +321,8 @@ def test_bio_that_goes_on_itself_ends_with_its_request(reader: Path, tmp_path: P
     assert got.lost == {} and got.notes == {}
 
 
-def test_multipaths_requests_become_its_bios(reader: Path, tmp_path: Path) -> None:
-    """dm-multipath takes requests and sends them on (RA): rows of its bios, requests of the leaf."""
-    t = START_NS
+def multipath_events(t: int) -> list[Event]:
+    """Three requests of two bios each to a multipath device, sent on to one disk."""
     events = []
     for round_ in range(3):
         at = t + 100_000 * round_
@@ -300,7 +334,13 @@ def test_multipaths_requests_become_its_bios(reader: Path, tmp_path: Path) -> No
         events += [Event(at + 1002, "D", 64, 8192, WRITE | FS, 7, SDA)]
         events += [Event(at + 5000, "C", 64, 8192, WRITE | FS, 0, SDA)]
         events += [Event(at + 5010, "C", 64, 8192, WRITE | FS, 0, DM0)]
-    got = imported(reader, tmp_path, events)
+    return events
+
+
+def test_multipaths_requests_become_its_bios(reader: Path, tmp_path: Path) -> None:
+    """dm-multipath takes requests and sends them on (RA): rows of its bios, requests of the leaf."""
+    t = START_NS
+    got = imported(reader, tmp_path, multipath_events(t))
     assert [row[2:6] for row in bios(tmp_path)][-4:] == [
         (64 + 8 * i, 4096, t + 100_000 * n + 100 * i, t + 100_000 * n + 5010) for n in (1, 2) for i in (0, 1)
     ]
@@ -399,3 +439,43 @@ def test_chain_of_200_volumes_keeps_the_origin(reader: Path, tmp_path: Path) -> 
     assert got.tuples(LEAF) == [(SDA, "read", 4096, 4096, APP, "fio", layers[0], 8, t)]
     assert {origin for (origin,) in bios(tmp_path, ["origin"])} == {1} and len(bios(tmp_path)) == 200
     assert got.lost == {} and got.notes == {}
+
+
+def as_ftrace(events: Iterable[Event]) -> str:
+    """The events as the kernel prints its block tracepoints; a Q is followed by nothing that has no text."""
+    names = {"Q": "bio_queue", "G": "getrq", "D": "rq_issue", "A": "bio_remap", "X": "split"}
+    comms = {APP: "fio", CRYPT: "dmcrypt_write/2", RAID: "md0_raid5"}
+    said = []
+    for e in numbered(events):
+        assert isinstance(e.action, str)
+        rwbs = ("W" if e.categories & WRITE else "R") + ("S" if e.categories & SYNC else "")
+        place, comm = f"{e.sector} + {e.bytes // 512}", comms.get(e.pid, "x")
+        number = f"{e.device >> 20},{e.device & 0xFFFFF} {rwbs} "
+        if e.action == "A":
+            old, at = int.from_bytes(e.pdu[:4], "big"), int.from_bytes(e.pdu[8:], "big")
+            text = f"{number}{place} <- ({old >> 20},{old & 0xFFFFF}) {at}"
+        elif e.action == "X":
+            text = f"{number}{e.sector} / {int.from_bytes(e.pdu, 'big')} [{comm}]"
+        elif e.action == "D":
+            text = f"{number}{e.bytes} () {place} [{comm}]"
+        elif e.action == "C" and e.categories & FS:
+            text = f"{number}() {place} [0]"
+        else:
+            text = f"{number}{place} [{0 if e.action == 'C' else comm}]"
+        name = names.get(e.action) or ("rq_complete" if e.categories & FS else "bio_complete")
+        said.append(f"{comm}-{e.pid} [000] {e.t_ns // 10**9}.{e.t_ns % 10**9:09}: block_{name}: {text}\n")
+    return "".join(said)
+
+
+@pytest.mark.parametrize("make", [stripe_events, lvm_on_crypt_events])
+def test_text_gives_the_same_rows_and_origins(
+    translator: Path, reader: Path, tmp_path: Path, make: Callable[[int, bool], list[Event]]
+) -> None:
+    """ftrace, trace-cmd and perf script have the remaps, too."""
+    events = make(START_NS, False)
+    got = imported(reader, tmp_path / "binary", events)
+    rows = bios(tmp_path / "binary")
+    text = read_text(translator, reader, tmp_path / "text", as_ftrace(events)).imported
+    assert bios(tmp_path / "text") == rows and len(rows) > 0
+    assert text.tuples(LEAF) == got.tuples(LEAF) and all(row["origin"] for row in text.rows)
+    assert text.facts["remaps"] == got.facts["remaps"] and text.lost == {}

@@ -11,6 +11,12 @@ import pytest
 
 from tests.analysis.importers.blktrace_files import dev, message_note, numbered, process_note, timestamp_note
 from tests.analysis.importers.blktrace_requests import Requests
+from tests.analysis.importers.test_blktrace_stacks import (
+    START_NS,
+    multipath_events,
+    raid5_events,
+    stripe_events,
+)
 from tests.analysis.importers.test_text_formats import snoop_rows
 from tests.analysis.importers.text_seeds import EVENTS
 
@@ -63,6 +69,8 @@ def test_blktrace_reader_survives_fuzzing(tmp_path: Path, seconds: int) -> None:
     for seed, order in ((1, "<"), (2, ">"), (3, "<")):
         events = [*notes, *numbered(Requests(seed, dev(8, seed), count=6).events)]
         seeds.append(b"".join(event.pack(order) for event in events))
+    for stacked in (stripe_events(START_NS, True), raid5_events(START_NS), multipath_events(START_NS)):
+        seeds.append(b"".join(event.pack("<") for event in numbered(stacked)))
     seeds.append(b"CPU:1 [LOST 5 EVENTS]\n" + seeds[0][:500] + b"CPU:0 [LOST EVENTS]\n" + seeds[0][500:-3])
     program = fuzzer(tmp_path, SOURCES / "blktrace_reader", "-DOF_FILE")
     assert_no_fault_found(program, tmp_path, seeds, seconds)
