@@ -134,7 +134,7 @@ def _groups(results: Results) -> list[Section]:
 
 def build_areas(run: Run, tables: Tables, results: Results) -> list[Section]:
     """None where there are no reads or writes."""
-    if results.block is None or not results.block.seeks.distances.rows.size:
+    if results.block is None or not (results.block.areas or results.block.seeks.distances.rows.size):
         return []
     return [_areas(results), *_groups(results)]
 

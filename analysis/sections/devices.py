@@ -39,4 +39,4 @@ def build_devices(run: Run, tables: Tables, results: Results) -> list[Section]:
     return [section]
 
 
-SECTIONS = (SectionSpec("devices", "Devices", 800, build_devices, collectors=("block",)),)
+SECTIONS = (SectionSpec("devices", "Devices", 800, build_devices, collectors=("block",), of_disks=True),)

@@ -18,8 +18,9 @@ from analysis.tables.load import Tables
 TITLE = "Disks below the file system"
 ORIGINS = {"volume": "the layers' own", "parity": "parity", DIRECTLY: "sent to the disk itself"}
 LEAST_DIRTY_SHARE = 0.05  # of the bytes written: less was dirty at the start, and is not told
-DEFINITION = (
-    "the tree goes from what the file system uses down to the disks; a device's bytes pass the devices below"
+OF_DISKS = "p50, p99: D2C of a disk's requests."
+OF_VOLUMES = (
+    "the tree goes from what the file system uses down to the disks; a volume's bytes pass the devices below"
     " it again: never add them. p50, p99: Q2C of a volume's bios, D2C of a disk's requests."
 )
 OF_BYTES = (
@@ -36,7 +37,7 @@ def build_disks_below(run: Run, tables: Tables, results: Results) -> list[Sectio
         return []
     section = Section()
     section.tables.append(_tree(stack))
-    section.definition = DEFINITION
+    section.definition = OF_VOLUMES if stack.stack.volumes else OF_DISKS
     if stack.amplification:
         section.tables.append(_amplification(stack.amplification))
         section.definition += OF_BYTES
@@ -67,7 +68,7 @@ def _tree(stack: StackResults) -> Table:
     for branch in stack.branches:
         node, moved = branch.node, stack.traffic[branch.node.name]
         role = stack.stack.role(node.name)
-        what = node.kind + (f", {role}" if role not in ("", "data", "watched") else "")
+        what = node.kind + (f", {role}" if role not in ("", "data", "member", "watched") else "")
         what += ", not of this file system" if branch.is_neighbour and not branch.depth else ""
         if branch.is_repeated:
             rows.append((_label(branch), f"{what}, see above", *[""] * 5))

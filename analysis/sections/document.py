@@ -42,11 +42,25 @@ def make_document(run: Run, tables: Tables, results: Results) -> Document:
     )
 
 
+WITHOUT_DISKS = "the file system's volume has no disk below: it gets bios, and no requests"
+OF_DISKS = "of the requests to the disks below the volumes, whatever they serve"
+
+
+def _of_disks(section: Section, results: Results) -> Section:
+    """The section of a run on volumes: whose requests it counts, or why there are none."""
+    if results.stack is not None and not results.stack.stack.leaves:
+        return Section(section.title, absent=WITHOUT_DISKS, essential=section.essential, key=section.key)
+    section.notes[:0] = [OF_DISKS]
+    return section
+
+
 def _finished(spec: SectionSpec, section: Section, run: Run, results: Results) -> Section:
     """The section with what its spec states: key, title, mark, and a note if it counts all requests."""
     section.key = spec.key
     section.title = section.title or spec.title
     section.essential = section.essential or spec.essential
+    if spec.of_disks and results.block is not None and results.block.is_stacked:
+        section = _of_disks(section, results)
     if not section.absent:
         section.mark = mark(run, *spec.collectors)
         if spec.counts_all:

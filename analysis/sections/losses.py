@@ -47,8 +47,10 @@ def build_losses(run: Run, tables: Tables, results: Results) -> list[Section]:
     section.notes += left_out_words(run, tables)
     block = run.losses.get("block")
     if block and block.recorded is not None and "block" in tables.rows:
-        kept, left_out = tables.rows["block"], tables.left_out.get("block", LeftOut())
-        if block.recorded != kept + left_out.before + left_out.after:
+        written = [name for name in ("block", "volume") if name in tables.rows]
+        kept = sum(tables.rows[name] for name in written)
+        left_out = [tables.left_out.get(name, LeftOut()) for name in written]
+        if block.recorded != kept + sum(rows.before + rows.after for rows in left_out):
             section.notes.append(
                 f"block: the recorder wrote {block.recorded:,} rows, the table holds {kept:,}"
             )

@@ -42,4 +42,6 @@ def build_plugs(run: Run, tables: Tables, results: Results) -> list[Section]:
     return [section]
 
 
-SECTIONS = (SectionSpec("plugs", "Plugs", 1700, build_plugs, collectors=("block",), counts_all=True),)
+SECTIONS = (
+    SectionSpec("plugs", "Plugs", 1700, build_plugs, collectors=("block",), of_disks=True, counts_all=True),
+)

@@ -46,5 +46,7 @@ def bounded_ends(results: Results) -> list[str]:
 
 
 SECTIONS = (
-    SectionSpec("depth", "Queue depth", 1500, build_queue_depth, collectors=("block",), counts_all=True),
+    SectionSpec(
+        "depth", "Queue depth", 1500, build_queue_depth, collectors=("block",), of_disks=True, counts_all=True
+    ),
 )

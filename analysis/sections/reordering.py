@@ -69,6 +69,7 @@ SECTIONS = (
         1200,
         build_reordering,
         collectors=("block",),
+        of_disks=True,
         counts_all=True,
     ),
 )

@@ -128,5 +128,13 @@ def build_stages(run: Run, tables: Tables, results: Results) -> list[Section]:
 
 
 SECTIONS = (
-    SectionSpec("stages", "Request stages (Q2C)", 1600, build_stages, collectors=("block",), counts_all=True),
+    SectionSpec(
+        "stages",
+        "Request stages (Q2C)",
+        1600,
+        build_stages,
+        collectors=("block",),
+        of_disks=True,
+        counts_all=True,
+    ),
 )

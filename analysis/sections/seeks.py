@@ -82,4 +82,6 @@ def _own_seeks(owners: Owners, name: str) -> int:
     return owners.own(class_=None if name == "all" else name)[2]
 
 
-SECTIONS = (SectionSpec("seeks", "Seeks", 900, build_seeks, essential=True, collectors=("block",)),)
+SECTIONS = (
+    SectionSpec("seeks", "Seeks", 900, build_seeks, essential=True, collectors=("block",), of_disks=True),
+)

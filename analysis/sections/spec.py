@@ -29,4 +29,5 @@ class SectionSpec:
     build: Callable[[Run, Tables, Results], Sequence[Section]]
     essential: bool = False  # shown on the terminal too
     collectors: tuple[str, ...] = ()  # where the section's numbers come from
+    of_disks: bool = False  # counts the disks' requests also where the file system uses volumes above these
     counts_all: bool = False  # counts all requests; a note states it where other programs use the disk too

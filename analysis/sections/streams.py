@@ -50,4 +50,8 @@ def build_streams(run: Run, tables: Tables, results: Results) -> list[Section]:
     return [section]
 
 
-SECTIONS = (SectionSpec("streams", "Streams", 1100, build_streams, collectors=("block",), counts_all=True),)
+SECTIONS = (
+    SectionSpec(
+        "streams", "Streams", 1100, build_streams, collectors=("block",), of_disks=True, counts_all=True
+    ),
+)

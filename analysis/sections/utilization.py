@@ -56,6 +56,7 @@ SECTIONS = (
         1800,
         build_utilization,
         collectors=("block",),
+        of_disks=True,
         counts_all=True,
     ),
 )

@@ -73,8 +73,9 @@ def measure_correlations(
         block = views.top.block
         rw = block.moves_data & inside(block.complete_ns)
         others.append(("device throughput", timeline.rates(block.complete_ns[rw], block.bytes[rw])))
-        times = seek_times(views.disks.block, views.disks.distances)
-        others.append(("seeks/s", timeline.rates(times[inside(times)])))
+        if views.has_disks:
+            times = seek_times(views.disks.block, views.disks.distances)
+            others.append(("seeks/s", timeline.rates(times[inside(times)])))
         others.append(("metadata share of device bytes", _metadata_share(block, timeline)))
     elif "block" in asked:  # what was not asked for is not missing
         others += [("device throughput", None), ("seeks/s", None), ("metadata share of device bytes", None)]

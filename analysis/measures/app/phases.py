@@ -213,7 +213,8 @@ def by_phase(
     if views is not None:
         edges = [edge for interval in (*clipped(everything, start_ns, end_ns), *rest) for edge in interval]
         device = _device_bytes(views.top.block, edges, own_bytes)
-        seek = _seeks(views.disks.block, views.disks.distances, edges, own_seeks)
+        if views.has_disks:
+            seek = _seeks(views.disks.block, views.disks.distances, edges, own_seeks)
     if call is not None:
         moving = moves_bytes(call, "read") | moves_bytes(call, "write")
         app = _Bins(call.bin_ns[moving], call.bin_length_ns[moving], call.bytes[moving])

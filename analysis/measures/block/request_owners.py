@@ -434,7 +434,7 @@ def measure_owners(
     )
 
 
-def with_latency(owners: Owners, block: Block, ops: Sequence[str]) -> Owners:
+def with_latency(owners: Owners, block: Block, ops: Sequence[str], is_bios: bool = False) -> Owners:
     """The owners with latency percentiles of the workload's requests, where others use the disk too."""
     if not owners.is_shared:
         return owners
@@ -443,7 +443,8 @@ def with_latency(owners: Owners, block: Block, ops: Sequence[str]) -> Owners:
     codes: Ints = np.where(is_own, block.op.codes, rest).astype(np.min_scalar_type(-rest - 2))
     counts = [int(n) for n in np.bincount(codes, minlength=rest + 1)]
     latency: dict[str, list[LatencyRow]] = {op: [] for op in ops}
-    for stage in STAGES:
+    # bios to volumes are never issued: there is no Q2D and no D2C
+    for stage in ("Q2C",) if is_bios else STAGES:
         stages = stages_of(block, codes, counts, [stage])
         for op in ops:
             latency[op] += stages.of([block.op.labels.index(op)], stage)

@@ -95,7 +95,9 @@ def measure_block(
     top_files = files.measure_files(run, block, distances, stream_results.continues, paths, owner_column)
     time_results = times()
     if owners is not None:
-        owners = request_owners.with_latency(owners, top.block, top.block.op.present())
+        owners = request_owners.with_latency(
+            owners, top.block, top.block.op.present(), is_bios=views.is_stacked
+        )
     return BlockResults(
         throughput=throughput,
         seeks=seek_results,

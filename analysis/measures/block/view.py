@@ -44,6 +44,11 @@ class Views:
         """Whether the file system uses a volume: its view is then not the disks'."""
         return self.top is not self.disks
 
+    @property
+    def has_disks(self) -> bool:
+        """Whether there are disks' requests: a volume without disks (zram) has no seeks, not 0."""
+        return not self.is_stacked or self.disks.block.rows > 0
+
 
 def make_views(disks: Block | None, top: Block | None) -> Views | None:
     """The views of the tables block and Tables.top; None without requests and bios recorded."""

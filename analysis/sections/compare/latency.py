@@ -8,6 +8,7 @@ from analysis.measures.block import latency
 from analysis.render.document import Section
 from analysis.sections.compare.spec import CompareSpec, Runs, Tags
 from analysis.sections.compare.table import Row, make_table, union
+from analysis.sections.latency import OF_VOLUMES
 
 SHOWN_PERCENTS = (50.0, 99.0, 100.0)
 
@@ -41,6 +42,8 @@ def build_latency(runs: Runs, tags: Tags) -> list[Section]:
         return [section]
     section.tables.append(make_table(("op", "stage", "at"), runs, tags.short, rows, True, ("block",)))
     section.definition = latency.DEFINITION
+    if any(block.is_stacked for block in blocks if block is not None):
+        section.definition += OF_VOLUMES
     return [section]
 
 

@@ -11,6 +11,7 @@ from analysis.measures.compare.compared_run import Compared
 from analysis.render.document import Section
 from analysis.sections.compare.spec import CompareSpec, Runs, Tags
 from analysis.sections.compare.table import Row, integer, make_table, rates
+from analysis.sections.throughput import OF_VOLUMES
 from analysis.tables.block import CLASSES
 
 
@@ -45,6 +46,8 @@ def build_throughput(runs: Runs, tags: Tags) -> list[Section]:
     section.tables.append(make_table(("what", ""), runs, tags.short, counted, False, ("block", "calls")))
     section.tables.append(make_table(("what", ""), runs, tags.short, timed, True, ("block", "calls")))
     section.definition = app_throughput.DEFINITION + " Rates are over the recorded time."
+    if any(one.results.block is not None and one.results.block.is_stacked for one in runs):
+        section.definition += OF_VOLUMES
     if any(bounds):
         section.definition += f" {unseen.DEFINITION}"
     return [section]
