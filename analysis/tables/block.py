@@ -369,6 +369,13 @@ TABLE = TableSpec(
             if_missing=0,
         ),
         Column(
+            "parity_bytes",
+            "int",
+            "bytes",
+            "of bytes: parity, which a raid5 disk merges with data; all of them in class parity",
+            if_missing=0,
+        ),
+        Column(
             "cgroup",
             "int",
             "inode",

@@ -285,7 +285,7 @@ int rq_issue(u64 *ctx)
 	struct volume_bio *top = NULL;
 	u32 cmd_flags, index = disk;
 	struct bio *bio;
-	u64 id, now;
+	u64 id, now, serving = 0;
 
 	if (disk < 0)
 		return 0;
@@ -325,6 +325,7 @@ int rq_issue(u64 *ctx)
 	record->origin_ns = 0;
 	record->origin_sector = 0;
 	record->origin_dev = 0;
+	record->parity_bytes = 0;
 	record->sb_dev = 0;
 	record->charged = BLOCK_CHARGED_UNKNOWN;
 	record->merges = 0;
@@ -334,7 +335,13 @@ int rq_issue(u64 *ctx)
 		entry = find_bio(address_of(bio, PROG_ISSUE));
 		record->sb_dev = sent_to(bio);
 		if (have_volumes) {
-			origin = find_origin(address_of(bio, PROG_ISSUE));
+			serving = address_of(bio, PROG_ISSUE);
+			if (have_parity && record->op == BLOCK_OP_WRITE) {
+				record->parity_bytes = parity_among(serving);
+				if (record->parity_bytes && first_without_parity(serving))
+					serving = first_without_parity(serving);
+			}
+			origin = find_origin(serving);
 			if (origin) {
 				slot->has_parts = origin->part != NO_SLOT;
 				top = top_of(origin);
@@ -406,7 +413,10 @@ int rq_issue(u64 *ctx)
 		get_comm(record->comm);
 	}
 	if (top)
-		copy_origin(record, top, origin, bio ? bio->bi_iter.bi_sector - origin->sector : 0);
+		copy_origin(record, top, origin,
+			    serving ? BPF_CORE_READ((struct bio *)serving, bi_iter.bi_sector) -
+					      origin->sector
+				    : 0);
 	/* The owner of writeback, whose submitter is a kernel thread. */
 	if (!top && memory_cgroup_id && bio && record->op == BLOCK_OP_WRITE &&
 	    record->class == BLOCK_CLASS_DATA && record->submitter == BLOCK_SUBMITTER_KERNEL_THREAD)

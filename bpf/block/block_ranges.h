@@ -10,6 +10,9 @@
  * together cover it. A sector lies in at most one of these, at one of ten sizes: a lookup tries the sizes in use. A 1 MiB
  * bio at an odd place has about twelve blocks; an aligned one of 4 KiB, 64 KiB or 1 MiB has one.
  *
+ * bcache and LVM's raid tell no place: they queue clones. A clone has its original's list of pages (bi_io_vec), which no other
+ * bio can have before the original ends: such volumes' bios are entered under that list's address.
+ *
  * Entries are never removed. The id of the bio tells whether an entry still holds.
  */
 #ifndef SEEKMETER_BLOCK_RANGES_H
@@ -20,6 +23,7 @@
 #define RANGE_SETS	 (1 << 16)
 #define RANGE_WAYS	 4
 #define LEVEL_START	 1 /* a bio's first sector */
+#define LEVEL_PAGES	 4 /* the bio's list of pages, which its clones have too */
 #define LEVEL_FLUSH	 2 /* a bio with a flush; the layers' flushes pass no sector */
 #define LEVEL_FIRST	 3 /* blocks of 1 << level sectors: 4 KiB */
 #define LEVEL_STEP	 2
@@ -50,6 +54,11 @@ static u32 range_levels[MAX_DEVS];
 static __always_inline u64 range_key(u32 index, bool is_write, u32 level, u64 sector)
 {
 	return (u64)index << 58 | (u64)is_write << 57 | (u64)level << 52 | sector;
+}
+
+static __always_inline u64 pages_key(u64 list, bool is_write)
+{
+	return range_key(0, is_write, LEVEL_PAGES, list >> 3 & ((1ULL << 52) - 1));
 }
 
 static __always_inline struct range_set *range_set_of(u64 key)

@@ -60,7 +60,8 @@ enum block_charged {
 
 /*
  * One request to the device, written when it completes. With an origin: class, ino, sb_dev, pid, tgid, comm, submitter,
- * in_workload, charged and cgroup are the origin's.
+ * in_workload, charged and cgroup are the origin's. A raid5 disk merges parity and data: the request is that of its first
+ * bio that is no parity, if there is one.
  */
 struct block_record {
 	u64 queue_ns;	 /* its oldest bio was submitted (blktrace's Q) */
@@ -75,6 +76,7 @@ struct block_record {
 	u64 origin_sector; /* sector of the top volume that the request's first sector holds */
 	u64 cgroup;	   /* cgroup2 id of the submitting task; 0: not known */
 	u32 origin_dev;	   /* the top volume, as dev; 0: none */
+	u32 parity_bytes;  /* of `bytes`; all of them in class parity */
 	u32 bytes;
 	u32 dev; /* of the disk, major << 20 | minor */
 	/*

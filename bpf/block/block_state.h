@@ -22,6 +22,9 @@ const volatile bool dev_has_parts[MAX_DEVS];  /* the volume is made of other dev
 const volatile bool dev_has_parity[MAX_DEVS]; /* the volume is a raid4, raid5 or raid6 */
 const volatile bool
 	dev_has_requests[MAX_DEVS]; /* the volume has a queue of requests (dm-multipath) */
+const volatile bool dev_shares_pages
+	[MAX_DEVS]; /* the volume queues clones without a remap: bcache, LVM's raid */
+const volatile bool have_sharing, have_parity; /* any volume does, any is one */
 /* md: sectors before the data on each member. */
 const volatile u64 dev_data_offset[MAX_DEVS];
 /* Disks without a device number, by name (paths of NVMe multipath), and the numbers given to these. */

@@ -97,7 +97,7 @@ __noinline u32 slot_in_range(u64 key, u64 sector)
 		record = &set->way[way].record;
 		if (record->bio_id != entry->bio_id)
 			return NO_SLOT;
-		if ((key >> 52 & 31) == LEVEL_FLUSH ||
+		if ((key >> 52 & 31) == LEVEL_FLUSH || (key >> 52 & 31) == LEVEL_PAGES ||
 		    (sector >= record->sector && (sector - record->sector) * 512 < record->bytes))
 			return entry->slot;
 		return NO_SLOT;
@@ -155,6 +155,48 @@ static __always_inline void set_origin(struct origin *origin, u64 bio, struct vo
 	origin->bio = bio;
 }
 
+/*
+ * The origin of a bio that is queued; NULL: none is known. Without a remap, a bio to a part of a volume may be
+ *   a clone of the volume's bio, by its list of pages (bcache, LVM's raid),
+ *   or a flush (md, bcache): it serves the flush that the one volume of this part is doing.
+ */
+static __always_inline struct origin *origin_at_queue(struct bio *bio, u64 address)
+{
+	u64 sector = bio->bi_iter.bi_sector, at;
+	struct origin *origin = take_origin(address, sector);
+	const volatile struct dev_entry *part;
+	u32 bytes = bio->bi_iter.bi_size, slot = NO_SLOT;
+	struct volume_record *above;
+	struct volume_set *set;
+
+	if (origin)
+		return origin;
+	part = component_of(bio);
+	if (!part)
+		return NULL;
+	if (have_sharing && bytes && bio->bi_io_vec)
+		slot = slot_in_range(
+			pages_key(address_of(bio->bi_io_vec, PROG_QUEUE), bio->bi_opf & 1), 0);
+	else if (!bytes && bio->bi_opf & FLAG_BIT(__REQ_PREFLUSH) && part->parent != NO_DEV)
+		slot = find_volume_flush(part->parent & (MAX_DEVS - 1));
+	set = slot == NO_SLOT ? NULL : volume_set_of(slot);
+	if (!set)
+		return NULL;
+	origin = claim_origin(address);
+	if (!origin)
+		return NULL;
+	above = &set->way[slot & (VOLUME_WAYS - 1)].record;
+	/* A mirror's place is the volume's. Another layer's is not known: the bio's first sector then. */
+	at = bytes && sector >= above->sector &&
+			     (sector - above->sector) * 512 + bytes <= above->bytes
+		     ? sector
+		     : above->sector;
+	set_origin(origin, address, &set->way[slot & (VOLUME_WAYS - 1)], at);
+	origin->sector = sector;
+	origin->waits = 0;
+	return origin;
+}
+
 static __always_inline void fill_task(struct volume_record *record)
 {
 	u64 id = bpf_get_current_pid_tgid();
@@ -206,7 +248,7 @@ static __always_inline void queue_on_volume(struct bio *bio, struct gendisk *dis
 		slot &= ~REUSED;
 	}
 	id = ++counts->volume_queued << 13 | bpf_get_smp_processor_id();
-	origin = take_origin(address, sector);
+	origin = origin_at_queue(bio, address);
 	if (origin)
 		top = top_of(origin);
 	if (top) {
@@ -260,37 +302,10 @@ static __always_inline void queue_on_volume(struct bio *bio, struct gendisk *dis
 		put_range(key | (u64)LEVEL_START << 52 | sector, slot, id);
 	if (opf & FLAG_BIT(__REQ_PREFLUSH))
 		put_range(range_key(index, true, LEVEL_FLUSH, 0), slot, id);
+	if (have_sharing && bytes && dev_shares_pages[index])
+		put_range(pages_key(address_of(bio->bi_io_vec, PROG_QUEUE), opf & 1), slot, id);
 	if (bytes > 4096 && put_blocks(key, sector, sector + bytes / 512, slot, id))
 		COUNT(ranges_cut);
-}
-
-/*
- * The origin of a bio that is queued to a disk; NULL: none is known. md and bcache send their flushes without a remap: these
- * serve the flush that the one volume of this part is doing.
- */
-static __always_inline struct origin *origin_at_queue(struct bio *bio, u64 address)
-{
-	u64 sector = bio->bi_iter.bi_sector;
-	struct origin *origin = take_origin(address, sector);
-	const volatile struct dev_entry *part;
-	struct volume_set *set;
-	u32 slot;
-
-	if (origin || bio->bi_iter.bi_size || !(bio->bi_opf & FLAG_BIT(__REQ_PREFLUSH)))
-		return origin;
-	part = component_of(bio);
-	if (!part || part->parent == NO_DEV)
-		return NULL;
-	slot = find_volume_flush(part->parent & (MAX_DEVS - 1));
-	set = slot == NO_SLOT ? NULL : volume_set_of(slot);
-	origin = claim_origin(address);
-	if (!set || !origin)
-		return NULL;
-	set_origin(origin, address, &set->way[slot & (VOLUME_WAYS - 1)],
-		   set->way[slot & (VOLUME_WAYS - 1)].record.sector);
-	origin->sector = sector;
-	origin->waits = 0;
-	return origin;
 }
 
 /*
@@ -319,6 +334,35 @@ static __always_inline void split_origin(u64 parent, u64 front, bool is_volume)
 	to->part = slot;
 	to->part_id = volume_bio->record.bio_id;
 	__sync_fetch_and_add(&volume_bio->parts, 1);
+}
+
+/* Bytes of parity among a request's bios. */
+__noinline u32 parity_among(u64 bio)
+{
+	struct origin *origin;
+	u32 bytes = 0;
+
+	for (int i = 0; i < MAX_BIOS_COUNTED && bio; i++) {
+		origin = find_origin(bio);
+		if (origin && !origin->id)
+			bytes += BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size);
+		bio = (u64)BPF_CORE_READ((struct bio *)bio, bi_next);
+	}
+	return bytes;
+}
+
+/* A request's first bio that is no parity; 0: all are. */
+__noinline u64 first_without_parity(u64 bio)
+{
+	struct origin *origin;
+
+	for (int i = 0; i < MAX_BIOS_COUNTED && bio; i++) {
+		origin = find_origin(bio);
+		if (!origin || origin->id)
+			return bio;
+		bio = (u64)BPF_CORE_READ((struct bio *)bio, bi_next);
+	}
+	return 0;
 }
 
 /* A request's facts that are its origin's. `further`: sectors from the origin's place to the request's first. */

@@ -82,6 +82,9 @@ static int set_devices(const struct options *options)
 		skel->rodata->dev_fua[i] = disk->fua;
 		skel->rodata->dev_has_parts[i] = disk->has_parts;
 		skel->rodata->dev_has_parity[i] = disk->has_parity;
+		skel->rodata->dev_shares_pages[i] = disk->shares_pages;
+		skel->rodata->have_sharing |= disk->shares_pages;
+		skel->rodata->have_parity |= disk->has_parity;
 		skel->rodata->dev_has_requests[i] = disk->is_volume && disk->tags;
 		skel->rodata->dev_data_offset[i] = disk->data_offset_sectors;
 		if (!disk->is_volume)
@@ -131,6 +134,7 @@ static int configure(const struct options *options)
 	disks = options->disks;
 	disk_count = options->disk_count;
 	skel->rodata->have_volumes = have_volumes;
+	skel->rodata->have_sharing = skel->rodata->have_parity = options->probe;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	/* A probe has none, but the verifier must check the code that uses it. */
 	skel->rodata->memory_cgroup_id = options->probe ? 1 : options->memory_cgroup_id;

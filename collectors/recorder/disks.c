@@ -76,6 +76,35 @@ static void count_tags(struct disk *disk)
 	closedir(dir);
 }
 
+/* Is the volume made of LVM's parts of a raid, NAME_rimage_0 and so on? */
+static bool has_images(const struct disk *volume)
+{
+	char path[PATH_BYTES], name[ENTRY_BYTES] = "";
+	struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/slaves", volume->name);
+	dir = opendir(path);
+	if (!dir)
+		return false;
+	while (!found && (entry = readdir(dir))) {
+		char file[PATH_BYTES + 2 * ENTRY_BYTES];
+		FILE *in;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(file, sizeof(file), "%s/%s/dm/name", path, entry->d_name);
+		in = fopen(file, "re");
+		if (!in)
+			continue;
+		found = fgets(name, sizeof(name), in) && strstr(name, "_rimage_");
+		fclose(in);
+	}
+	closedir(dir);
+	return found;
+}
+
 /* The volume's level of md, and where the members' data begins; and whether it is made of other devices. */
 static void read_layer(struct disk *volume)
 {
@@ -88,6 +117,8 @@ static void read_layer(struct disk *volume)
 		volume->has_parity = fscanf(in, "raid%u", &level) == 1 && level >= 4 && level <= 6;
 		fclose(in);
 	}
+	/* LVM's raid is md inside device-mapper, where md traces no remap; bcache has no such trace. */
+	volume->shares_pages = first_entry(volume, "bcache", "", name) || has_images(volume);
 	/* A path of an NVMe head is no slave: it is listed in multipath/ (since 6.15), or nowhere. */
 	volume->has_parts = first_entry(volume, "slaves", "", name) ||
 			    !strncmp(volume->name, "nvme", 4);

@@ -23,6 +23,7 @@ struct disk {
 	bool fua;	   /* FUA writes need no flush behind them (queue/fua) */
 	bool is_hidden; /* a path of NVMe multipath: no device number, so it is known by its name */
 	bool is_volume;
+	bool shares_pages; /* a volume that queues clones of its bios without saying so (block_bio_remap) */
 	bool has_parts;	 /* a volume made of other devices; zram is not */
 	bool has_parity; /* md of level 4, 5 or 6 */
 	/* md: where the data begins on each member. */

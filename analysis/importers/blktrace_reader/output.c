@@ -57,6 +57,7 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_REQUEST(origin_sector, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(cgroup, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(origin_dev, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(parity_bytes, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(bytes, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(dev, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(sb_dev, "u32"), "", ",");
