@@ -36,9 +36,10 @@ def main(job: str) -> int:
         options = parse(os.environ, job, choices())
         reach.check(options)
         if job == "plan":
+            from collectors.host import planned_stack
             from collectors.privilege.sudo import become_user
             from workloads.machines import kernels
-            from workloads.plan.format import format_plan
+            from workloads.plan.format import LABEL_COLUMNS, format_plan
             from workloads.plan.planner import make_plan
 
             if options.vm:
@@ -47,7 +48,8 @@ def main(job: str) -> int:
             kernel = kernels.identify(options.kernel, _tell) if options.vm else None
             plan = make_plan(options, kernel=kernel)
             plan = replace(plan, warnings=(*plan.warnings, *reach.warnings(options)))
-            print(visible("\n".join(format_plan(plan))))
+            stack = [] if options.vm else planned_stack.of_plan(plan, 80 - LABEL_COLUMNS)
+            print(visible("\n".join(format_plan(plan, stack))))
             return 0
         return _record(job, options)
     except UserError as error:

@@ -16,17 +16,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from collectors.collector import NO, PART, UNKNOWN, YES, Check, choices, collectors
-from collectors.host import kernel
+from collectors.host import kernel, planned_stack
 from collectors.host.console import tell
 from collectors.recorder.shared import check_recorder
 from collectors.with_programs import bcc, bpftrace
 from workloads import cgroup, disks, filesystems
+from workloads.cli.options import Options
 from workloads.cli.parse import parse
 from workloads.cli.with_options import SCRIPTS, bcc_tools, our_scripts
 from workloads.system import guest
 from workloads.system.command import find_program
-from workloads.system.errors import UserError
+from workloads.system.errors import OptionError, UserError
 from workloads.system.units import show_cpus
+from workloads.system.visible import visible
 
 _TREE = Path(__file__).parent.parent
 _WIDTH = 80
@@ -290,6 +292,17 @@ TABLE = {
 }
 
 
+def stack_lines(options: Options) -> tuple[str, list[str]]:
+    """Return a title, and the devices below DIR=, of DEV= or below /, with what is recorded of each."""
+    directory = Path(options.dir or "/")
+    title = f"devices of {options.dev}" if options.dev else f"devices below {directory}"
+    try:
+        text = planned_stack.below(directory, options.dev, _WIDTH - 2)
+    except UserError as error:
+        text = textwrap.wrap(error.message, _WIDTH - 2)
+    return title, text
+
+
 def lines_of(check: Check) -> list[str]:
     """Return the table's lines for one check, at most 80 columns."""
     head = f"  {check.name:<{_NAME_WIDTH}} {check.answer:<8} "
@@ -301,10 +314,22 @@ def lines_of(check: Check) -> list[str]:
     return [((head if number == 0 else " " * len(head)) + line).rstrip() for number, line in enumerate(lines)]
 
 
+def _check_words(options: Options) -> None:
+    """Raise OptionError for words that contradict each other."""
+    given = [name for name in ("DIR", "DEV") if name in options.given]
+    if given and options.vm:
+        raise OptionError(f"{given[0]} contradicts VM: a virtual machine has its own disks; drop one")
+    if len(given) > 1:
+        raise OptionError("DIR contradicts DEV: either names the devices to draw; drop one")
+    if options.dir is not None and not os.path.isdir(options.dir):
+        raise OptionError(f"DIR={options.dir} is not a directory: give the path of an existing one")
+
+
 def main() -> int:
     """Print the table. Returns the exit code."""
     try:
         options = parse(os.environ, "doctor", choices())
+        _check_words(options)
         if options.vm and not guest.inside():
             from collectors.privilege import reach
             from collectors.privilege.sudo import become_user
@@ -330,6 +355,8 @@ def main() -> int:
                     stopping.append(check)
         except UserError as error:
             print("\n".join(lines_of(Check("broken", NO, error.message))))
+    title, drawn = stack_lines(options)
+    print(visible("\n".join((f"\n{title}", *(f"  {line}" for line in drawn)))))
     print()
     if stopping:
         names = ", ".join(check.name for check in stopping)

@@ -9,6 +9,7 @@ not count as the work of the layers themselves.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from collectors.host.fs_devices import FsDevices
 from workloads.system.device_graph import Graph, Node, is_leaf, is_volume
 
 MOST = 64  # MAX_DEVS of bpf/block/, disks and volumes together
@@ -94,6 +95,12 @@ def choose(graph: Graph, roots: Sequence[Root], most: int = MOST) -> Layers:
         below_loops=frozenset(unreached),
         why_not=why_not,
     )
+
+
+def roots_of(graph: Graph, found: FsDevices) -> list[Root]:
+    """Return the whole devices of a file system's devices."""
+    nodes = [(graph.nodes[device.name], device.role) for device in found.devices]
+    return [Root(node.disk, role, node.name if node.name != node.disk else "") for node, role in nodes]
 
 
 def above_watched(graph: Graph, name: str) -> list[Root]:

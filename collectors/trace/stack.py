@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from collectors.host import device_counters, layers, stack_changes
-from collectors.host.fs_devices import FsDevices
 from collectors.host.layers import Layers, Root
 from collectors.trace.context import RunContext
 from workloads.disks import queue
@@ -144,12 +143,6 @@ class Stack:
             "below": list(node.below),
             **({"neighbour": True} if node.name in chosen.neighbours else {}),
         }
-
-
-def roots_of(graph: Graph, found: FsDevices) -> list[Root]:
-    """Return the whole devices of a file system's devices."""
-    nodes = [(graph.nodes[device.name], device.role) for device in found.devices]
-    return [Root(node.disk, role, node.name if node.name != node.disk else "") for node, role in nodes]
 
 
 def _queue_facts(name: str) -> dict[str, object]:

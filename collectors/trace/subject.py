@@ -15,7 +15,7 @@ from collectors.trace import fsck, mounted_layout, remount, resolve_paths, sysin
 from collectors.trace.context import RunContext
 from collectors.trace.recording import Recording
 from collectors.trace.run_dir import RunDirectory
-from collectors.trace.stack import Stack, roots_of
+from collectors.trace.stack import Stack
 from workloads import filesystems
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
@@ -297,7 +297,7 @@ def _stack_of_disks(context: RunContext, disk: Disk, kind: str) -> Stack:
         roles[disk.journal.dev] = "log" if kind == "xfs" else "journal"
     nodes = [(graph.by_number(f"{major}:{minor}"), role) for (major, minor), role in roles.items()]
     found = FsDevices(tuple(FsDevice(node.name, role) for node, role in nodes if node is not None))
-    return Stack(context, graph, roots_of(graph, found))
+    return Stack(context, graph, layers.roots_of(graph, found))
 
 
 def _look_up(context: RunContext, directory: Path, options: Options) -> tuple[Stack, str]:
@@ -337,7 +337,9 @@ def _look_up(context: RunContext, directory: Path, options: Options) -> tuple[St
         },
     )
     if dev is None:
-        return Stack(context, graph, roots_of(graph, backing.found), backing.found.missing), backing.dev
+        return Stack(
+            context, graph, layers.roots_of(graph, backing.found), backing.found.missing
+        ), backing.dev
     return Stack(context, graph, layers.above_watched(graph, dev)), backing.dev
 
 

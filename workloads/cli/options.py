@@ -88,7 +88,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "movie": ("RUN",),
     "compare": ("RUNS", "OUT", "GATE"),
     "import": ("TRACE", "OUT"),
-    "doctor": ("VM", "KERNEL"),
+    "doctor": ("VM", "KERNEL", "DIR", "DEV"),
     "list": (),
     "help": (),
     "check": ("ARGS",),

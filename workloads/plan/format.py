@@ -14,14 +14,17 @@ from workloads.machines.kernels import Kernel
 from workloads.plan.plan import Plan
 from workloads.system.units import show_cpus, show_seconds, show_size
 
+LABEL_COLUMNS = 12
 _MOUNTPOINT = "/run/seekmeter/…/mnt"
 # Placeholders for the numbers of loop devices and the letters of virtual disks, which the run assigns.
 _LETTERS = (*"NOPQRSTU", *(f"N{number}" for number in range(8, MOST_DISKS)))
 
 
-def format_plan(plan: Plan) -> list[str]:
-    """Return the plan as lines of text."""
-    rows = _target_rows(plan) + _workload_rows(plan)
+def format_plan(plan: Plan, stack: Sequence[str] = ()) -> list[str]:
+    """Return the plan as lines of text. stack: lines that draw the devices below the file system."""
+    rows = _target_rows(plan)
+    rows += [("" if number else "stack", line) for number, line in enumerate(stack)]
+    rows += _workload_rows(plan)
     if plan.filesystem is not None:
         fsck = _quote(plan.filesystem.fsck_command(_devices(plan)))
         missing = f"none exists for {plan.filesystem.name}"
@@ -41,7 +44,7 @@ def format_plan(plan: Plan) -> list[str]:
         rows.append(("packages", f"{packages} will be installed first; mkfs and mount options unchecked"))
     rows += [("warning", text) for text in plan.warnings]
     rows += [("unchecked", text) for text in plan.unchecked]
-    return [f"{label:<11} {text}" for label, text in rows]
+    return [f"{label:<{LABEL_COLUMNS - 1}} {text}" for label, text in rows]
 
 
 def command_rows(plan: Plan) -> list[tuple[str, str]]:

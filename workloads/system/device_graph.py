@@ -197,35 +197,38 @@ def _node(name: str, place: Path, below: Sequence[str], above: Sequence[str], ta
     )
 
 
-def draw(graph: Graph, names: Sequence[str]) -> list[str]:
-    """Return devices and all below them as a tree of text lines, ASCII, at most 80 columns."""
+def draw(
+    graph: Graph, names: Sequence[str], notes: Mapping[str, str] | None = None, columns: int = _COLUMNS
+) -> list[str]:
+    """Return devices and all below them as a tree of text lines, ASCII, at most so many columns.
+
+    notes: a text by name, for the end of the device's line.
+    """
     lines: list[str] = []
     drawn: set[str] = set()
+
+    def add(name: str, lead: str, indent: str) -> None:
+        node = graph.nodes.get(name)
+        if node is None:
+            lines.append(f"{lead}{name}: gone"[:columns])
+            return
+        again = name in drawn and bool(node.below)
+        drawn.add(name)
+        text = lead + _line(node) + (" (drawn above)" if again else "")
+        note = f" [{notes[name]}]" if notes and name in notes and not again else ""
+        lines.append(_cut(text, max(columns - len(note), len(lead) + 8)) + note)
+        for number, other in enumerate(() if again else node.below, 1):
+            is_last = number == len(node.below)
+            add(other, indent + ("`- " if is_last else "|- "), indent + ("   " if is_last else "|  "))
+
     for name in names:
-        _draw(graph, name, "", "", lines, drawn)
+        add(name, "", "")
     return lines
 
 
-def _draw(graph: Graph, name: str, lead: str, indent: str, lines: list[str], drawn: set[str]) -> None:
-    node = graph.nodes.get(name)
-    if node is None:
-        lines.append(f"{lead}{name}: gone"[:_COLUMNS])
-        return
-    again = name in drawn and bool(node.below)
-    drawn.add(name)
-    text = _line(node) + (" (drawn above)" if again else "")
-    line = (lead + text).encode("ascii", "backslashreplace").decode()
-    lines.append(line if len(line) <= _COLUMNS else line[: _COLUMNS - 3] + "...")
-    for number, other in enumerate(() if again else node.below, 1):
-        is_last = number == len(node.below)
-        _draw(
-            graph,
-            other,
-            indent + ("`- " if is_last else "|- "),
-            indent + ("   " if is_last else "|  "),
-            lines,
-            drawn,
-        )
+def _cut(text: str, columns: int) -> str:
+    text = text.encode("ascii", "backslashreplace").decode()
+    return text if len(text) <= columns else text[: columns - 3] + "..."
 
 
 def _line(node: Node) -> str:
