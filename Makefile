@@ -49,10 +49,11 @@ worker: build
 
 report: | setup
 	$(Q)$(PYTHON) -m analysis report $${SEEKMETER_LOCKS:+--locks="$$SEEKMETER_LOCKS"} \
-		$${SEEKMETER_MODEL:+--model="$$SEEKMETER_MODEL"} "$${SEEKMETER_RUN:-runs/latest}"
+		$${SEEKMETER_MODEL:+--model="$$SEEKMETER_MODEL"} $${SEEKMETER_BY:+--by="$$SEEKMETER_BY"} \
+		"$${SEEKMETER_RUN:-runs/latest}"
 
 movie: | setup
-	$(Q)$(PYTHON) -m analysis movie "$${SEEKMETER_RUN:-runs/latest}"
+	$(Q)$(PYTHON) -m analysis movie $${SEEKMETER_BY:+--by="$$SEEKMETER_BY"} "$${SEEKMETER_RUN:-runs/latest}"
 
 compare: | setup
 	$(Q)$(PYTHON) -m analysis compare $${SEEKMETER_GATE:+--gate="$$SEEKMETER_GATE"} \

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reports of finished runs.
 
-    python -m analysis report [--locks=all] [--model=hdd] RUN
+    python -m analysis report [--locks=all] [--model=hdd] [--by=volume] RUN
                                                        all reports of a run; all: lock waits of all processes;
-                                                       hdd: with the model of a spinning disk
+                                                       hdd: with the model of a spinning disk;
+                                                       volume: disk maps of the file system's volume
                                                        of a sweep: sweep.txt, sweep.html, ...; no options
     python -m analysis sweep-goal SWEEP [PERCENT]      exit 0 if every configuration's headline has a 95 %
                                                        half-width of at most so much, from 10 runs on; else 1;
                                                        without PERCENT: the sweep's own GOAL
     python -m analysis gallery SWEEP DIR               Markdown and pictures of a study, in DIR
-    python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
+    python -m analysis movie [--by=volume] RUN         RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--gate=1] [--out=DIR] RUN RUN...
                                                        one report of several runs or sweeps
                                                        (or --runs="RUN 'with blanks'", quoted)
@@ -37,11 +38,11 @@ from analysis.rundir.owner import Worker, caller, owner_of, work_as
 from analysis.rundir.sweep_dir import is_sweep
 from analysis.visible import clean
 
-ALL_LOCKS, DISK_MODEL = "--locks=all", "--model=hdd"
-REPORT_OPTIONS: tuple[list[str], ...] = ([], [ALL_LOCKS], [DISK_MODEL], [ALL_LOCKS, DISK_MODEL])
+ALL_LOCKS, DISK_MODEL, BY_VOLUME = "--locks=all", "--model=hdd", "--by=volume"
+REPORT_OPTIONS = (ALL_LOCKS, DISK_MODEL, BY_VOLUME)
 Output = str | tuple[str, int]  # what a job prints, and its exit code if that may be another than 0
 USAGE = (
-    "usage: python -m analysis report [--locks=all] [--model=hdd] RUN | movie RUN"
+    "usage: python -m analysis report [--locks=all] [--model=hdd] [--by=volume] RUN | movie [--by=volume] RUN"
     " | sweep-goal SWEEP [PERCENT] | gallery SWEEP DIR | compare [--gate=1] [--out=DIR] RUN RUN..."
     " | import [--out=DIR] TRACE"
 )
@@ -61,12 +62,12 @@ def _names(text: str) -> list[str]:
 
 def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
     """The user that the job runs as, and the job, which returns its output and imports what it needs."""
-    if argv[:1] == ["report"] and len(argv) > 1 and argv[1:-1] in REPORT_OPTIONS:
+    if argv[:1] == ["report"] and len(argv) > 1 and argv[1:-1] == _chosen(argv[1:-1], REPORT_OPTIONS):
         return owner_of([Path(argv[-1])]), lambda: _report(Path(argv[-1]), argv[1:-1])
     if argv[:1] == ["sweep-goal"] and len(argv) in (2, 3):
         return owner_of([Path(argv[1])]), lambda: _sweep_goal(Path(argv[1]), argv[2] if argv[2:] else "")
-    if len(argv) == 2 and argv[0] == "movie":
-        return owner_of([Path(argv[1])]), lambda: _movie(Path(argv[1]))
+    if argv[:1] == ["movie"] and len(argv) > 1 and argv[1:-1] == _chosen(argv[1:-1], (BY_VOLUME,)):
+        return owner_of([Path(argv[-1])]), lambda: _movie(Path(argv[-1]), argv[1:-1])
     if len(argv) == 3 and argv[0] == "gallery":
         return owner_of([Path(argv[1])]), lambda: _gallery(Path(argv[1]), Path(argv[2]))
     if argv[:1] == ["compare"]:
@@ -90,6 +91,11 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
     raise OptionError(f"the arguments {' '.join(argv)!r} are not understood; {USAGE}")
 
 
+def _chosen(words: list[str], options: tuple[str, ...]) -> list[str]:
+    """The options that are among the words, each once, in the options' order."""
+    return [option for option in options if option in words]
+
+
 def _options(words: list[str], names: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
     """The values of the options that the words begin with, empty if not given; and the other words."""
     values = dict.fromkeys(names, "")
@@ -108,7 +114,12 @@ def _report(run: Path, options: list[str]) -> str:
         return make_sweep_report(run)
     from analysis.report import make_report
 
-    return make_report(run, everyones_locks=ALL_LOCKS in options, disk_model=DISK_MODEL in options)
+    return make_report(
+        run,
+        everyones_locks=ALL_LOCKS in options,
+        disk_model=DISK_MODEL in options,
+        by_volume=BY_VOLUME in options,
+    )
 
 
 def _sweep_goal(sweep: Path, percent: str) -> tuple[str, int]:
@@ -123,10 +134,10 @@ def _gallery(sweep: Path, out: Path) -> str:
     return make_gallery(sweep, out)
 
 
-def _movie(run: Path) -> str:
+def _movie(run: Path, options: list[str]) -> str:
     from analysis.movie import make_movie
 
-    return make_movie(run)
+    return make_movie(run, by_volume=BY_VOLUME in options)
 
 
 def _compare(runs: list[Path], out: Path | None, gate: bool) -> tuple[str, int]:

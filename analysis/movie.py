@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from analysis import units
 from analysis.errors import ReportError, TableError
 from analysis.figures import disk_panel, movie
+from analysis.figures.device_maps import device_label
 from analysis.figures.phase_strip import join_consecutive
 from analysis.measures.block.movie_frames import Frames, Overview, make_frames, scan_requests
 from analysis.render import titles
@@ -17,12 +21,13 @@ from analysis.rundir.files import write_atomic
 from analysis.rundir.layout import read_geometry
 from analysis.rundir.recorded_time import LONGEST_RUN_NS, recorded_time
 from analysis.rundir.run import Run, clean, open_run
+from analysis.rundir.stack import read_stack
 from analysis.sections.banners import make_banners
 from analysis.sections.marks import mark
-from analysis.tables import block, phase
-from analysis.tables.block_parts import parts
+from analysis.tables import block, phase, volume
+from analysis.tables.block_parts import Part, parts
 from analysis.tables.load import load_table, open_table
-from analysis.tables.store import Stored
+from analysis.tables.rows import take
 
 FILE = "movie.html"
 
@@ -37,41 +42,53 @@ class _Times:
     stated: bool
 
 
-def make_movie(path: Path) -> str:
-    """Write movie.html into the run directory; returns its path, for the terminal."""
+def make_movie(path: Path, by_volume: bool = False) -> str:
+    """Write movie.html into the run directory; returns its path, for the terminal.
+
+    by_volume: show the volumes that the file system uses; also without it if no disk is below them.
+    """
     run = open_run(path)
     try:
-        page = _make_page(run, _open_requests(run))
+        page = _make_page(run, _open_rows(run, by_volume))
     except TableError as error:
-        raise ReportError(f"{run.name} has no requests to show: no block table: {error}") from None
+        raise ReportError(f"{run.name} has no requests to show: {error}") from None
     write_atomic(run.open_path / FILE, page.encode("utf-8", "backslashreplace"))
     return f"{clean(run.path / FILE)}\n"
 
 
-def _open_requests(run: Run) -> Stored:
-    """The block table. ReportError: the run has none, and why."""
+def _open_rows(run: Run, by_volume: bool) -> Callable[[], Iterator[Part]]:
+    """What the movie shows, in parts: the disks' requests, or the bios to the file system's volumes.
+
+    ReportError: the run has none, and why.
+    """
+    tops = [node.number for node in read_stack(run).tops]
+    bios = open_table(run, volume.TABLE) if tops else None
+    if by_volume and bios is None:
+        raise ReportError(f"{run.name} has no volume above its disks: leave BY=volume out to see the disks")
     table = open_table(run, block.TABLE)
+    if bios is not None and (by_volume or table is None or not table.rows):
+        return lambda: (take(part, np.isin(part.dev, tops)) for part in parts(bios))
     if table is None:
         missing = "; ".join(run.missing) if "block" in run.asked else ""
         reason = run.off("block") or missing or run.absent("block")
         raise ReportError(f"{run.name} has no requests to show: {reason}")
-    return table
+    return lambda: parts(table)
 
 
-def _make_page(run: Run, table: Stored) -> str:
-    """The page of the movie, from two passes over the table."""
-    overview = scan_requests(parts(table))
+def _make_page(run: Run, rows: Callable[[], Iterator[Part]]) -> str:
+    """The page of the movie, from two passes over the rows."""
+    overview = scan_requests(rows())
     used = devices.of_numbers(run, sorted(overview.numbers)) if overview.numbers else []
     overview = overview.in_order([device.number for device in used])
     times = _times(run, overview)
-    frames = make_frames(overview, parts(table), times.start_ns, times.end_ns, disk_panel.sizes(used))
+    frames = make_frames(overview, rows(), times.start_ns, times.end_ns, disk_panel.sizes(used))
     if frames is None:
         raise ReportError(f"{run.name} has no request that moved bytes: there is nothing to show")
     captions = movie.Captions(
         title=f"{titles.run_title(run)} · {units.seconds((times.end_ns - times.start_ns) / 1e9)} s",
         subtitle=_subtitle(run, frames, len(used)),
         banners=_banners(run),
-        devices=[device.label for device in used],
+        devices=[device_label(device, read_stack(run)) for device in used],
         time_axis="seconds since the workload started" if times.stated else "seconds since the first request",
         mark=mark(run, "block"),
         phases=_phases(run, times),
@@ -109,7 +126,7 @@ def _phases(run: Run, times: _Times) -> list[movie.Phase]:
 def _subtitle(run: Run, frames: Frames, disks: int) -> str:
     """Disk, size of a cell, kernel, requests, date."""
     parts = [
-        titles.disk_name(run, disks),
+        titles.disk_name(run, 0 if disks == 1 else disks),
         f"cell {movie.cell_size(frames.grid.cell_sectors)}",
         f"Linux {k}" if (k := run.text("kernel", "release")) else "",
         f"{frames.rows:,} requests",

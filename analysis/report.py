@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from analysis import exporters, units
 from analysis.discovery import find_parts
+from analysis.errors import ReportError
 from analysis.figures import run as run_figures
 from analysis.measures.clip import measure_clipped
 from analysis.measures.results import measure
@@ -21,14 +23,19 @@ NAMED = ("report.txt", "report.html", "iograph.png", "iograph.svg")  # files tha
 CONSOLE = "raw/console.log"  # what the guest of a run in a virtual machine printed
 
 
-def make_report(path: Path, everyones_locks: bool = False, disk_model: bool = False) -> str:
+def make_report(
+    path: Path, everyones_locks: bool = False, disk_model: bool = False, by_volume: bool = False
+) -> str:
     """Write the report's files into the run directory; returns what the terminal shows.
 
     everyones_locks: show the lock waits of all tasks, not only the workload's and its file system's.
     disk_model: model a spinning disk, even if the run's disk is none.
+    by_volume: disk maps of the volume that the file system is on, not of the disks below.
     """
     run = open_run(path)
     source, document = _measure(run, everyones_locks, disk_model)
+    if by_volume:
+        source = _by_volume(source)
     outputs = _outputs()
     made = make_all(outputs, source)
     _write(run, document, outputs, made, source.tables)
@@ -45,6 +52,15 @@ def _measure(run: Run, everyones_locks: bool, disk_model: bool) -> tuple[RunSour
     title = f"{titles.run_title(run)} · {units.seconds(results.window.work_s)} s"
     source = RunSource(run, tables, results, recorded, recorded_results, title, document.banners)
     return source, document
+
+
+def _by_volume(source: RunSource) -> RunSource:
+    """The source with the file system's view. ReportError: its file system is on no volume."""
+    if source.recorded_results.below is None:
+        raise ReportError(
+            f"{source.run.name} has no volume above its disks: leave BY=volume out to see the disks"
+        )
+    return replace(source, by_volume=True)
 
 
 def _outputs() -> list[Output[RunSource]]:

@@ -22,6 +22,8 @@ from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.whole_disk import draw_whole_disk
 from analysis.measures.results import Results
 from analysis.rundir.devices import Device
+from analysis.rundir.run import clean
+from analysis.rundir.stack import Stack
 from analysis.tables.block import TABLE as BLOCK
 from analysis.tables.block import Block
 from analysis.tables.rows import chosen
@@ -34,6 +36,7 @@ LABEL_IN = 0.24  # above each map
 NOTE_IN = 0.18  # a line below the maps
 NONE_IN = 0.28  # without maps
 LEAST_ROWS = 70
+LABEL_LETTERS = 40  # of a model
 NAMED = 6  # devices without a map whose names are said
 
 
@@ -52,6 +55,7 @@ class DeviceMaps:
     """The maps of the busiest devices in the run's order; the other devices, and the bytes of all."""
 
     maps: list[DeviceMap]
+    sparse: set[tuple[str, str]]  # op and class of few cells on the mean device: drawn thick on all
     others: list[str]  # names, the busiest first
     others_bytes: int
     idle: list[str]  # names of devices with no request that moved bytes
@@ -82,6 +86,7 @@ class DeviceMaps:
         others = busiest[MOST_MAPS:]
         return cls(
             maps=[replace(one, disk=replace(one.disk, unit=unit)) for one in maps],
+            sparse=_sparse([one.disk for one in maps]),
             others=[devices[i].name for i in others],
             others_bytes=sum(sum(moved[i].values()) for i in others),
             idle=[
@@ -151,22 +156,31 @@ class DeviceMaps:
             figure.text(box.x0, top + 0.035 * inch, label, fontsize=8, color=style.INK, va="bottom")
             top -= map_in * inch
             small = figure.add_axes((box.x0, top, box.width, map_in * inch), sharex=ax)
-            for handle in one.disk.draw(small, op, ranges):
+            for handle in one.disk.draw(small, op, ranges, self.sparse):
                 handles.setdefault(str(handle.get_label()), handle)
             one.disk.annotate(small, map_in)
             if one.bands is not None:
                 one.bands.draw(small, one.disk, op, plot_in, map_in)
             small.tick_params(axis="x", labelbottom=False)
-            draw_whole_disk(one.disk, figure, [small], with_words=False)
+            draw_whole_disk(one.disk, figure, [small], word="")
         if note := self.note(op):
             figure.text(box.x0, box.y0 + 0.04 * inch, note, fontsize=8, color=style.QUIET, va="center")
-        order = list(ranges)
-        return sorted(handles.values(), key=lambda handle: _rank(handle, op, order))
+        return sorted(handles.values(), key=lambda handle: _rank(handle, op))
 
 
-def _rank(handle: Handle, op: str, order: Sequence[tuple[str, str]]) -> int:
+def _sparse(disks: Sequence[DiskPanels]) -> set[tuple[str, str]]:
+    """The op and class of which a map has FEW_CELLS at most, on the mean of the devices that have any."""
+    cells: dict[tuple[str, str], list[int]] = {}
+    for disk in disks:
+        for op, maps in disk.maps.items():
+            for class_, values in maps.items():
+                cells.setdefault((op, class_), []).append(int(np.count_nonzero(values)))
+    return {key for key, counts in cells.items() if sum(counts) / len(counts) < disk_panel.FEW_CELLS}
+
+
+def _rank(handle: Handle, op: str) -> int:
     """The place of a class in the legend; its entry's label begins with the class."""
-    return order.index((op, str(handle.get_label()).partition("\n")[0]))
+    return disk_panel.LAYERS.index((op, str(handle.get_label()).partition("\n")[0]))
 
 
 def _hide(ax: Axes) -> None:
@@ -187,6 +201,20 @@ def moved_bytes(block: Block, number: int) -> dict[str, int]:
     for op, total in zip(block.op.labels, sums, strict=True):
         moved[disk_panel.layer(op, "")[0]] += int(total)
     return moved
+
+
+def device_label(device: Device, stack: Stack) -> str:
+    """What a small map is of: name and role, what the device is, and its size."""
+    node = stack.nodes.get(device.name)
+    facts = device.facts if node is None else node.facts
+    words = [facts.get("model")] if facts.get("model") else [facts.get("kind"), facts.get("level")]
+    parts = [
+        device.label,
+        node.label if node is not None and node.label not in (node.name, f"/dev/{node.name}") else "",
+        " ".join(clean(word, LABEL_LETTERS) for word in words if isinstance(word, str)),
+        units.bytes_(device.size_bytes) if device.size_bytes else "size not known",
+    ]
+    return " · ".join(part for part in parts if part)
 
 
 def named(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ bands, one above the other, each with its own offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -213,13 +213,19 @@ class DiskPanels:
             parts.append(picture[int(starts[i]) : int(starts[i + 1])])
         return np.concatenate(parts)
 
-    def draw(self, ax: Axes, op: str, ranges: Ranges) -> list[Handle]:
-        """Draw one op's map with the ink of these ranges; returns the legend's entries."""
+    def draw(
+        self, ax: Axes, op: str, ranges: Ranges, sparse: Container[tuple[str, str]] | None = None
+    ) -> list[Handle]:
+        """Draw one op's map with the ink of these ranges; returns the legend's entries.
+
+        sparse: ops and classes whose cells are drawn thick; None: those of which the map has few cells.
+        """
         inks: list[Rgb] = []
         handles: list[Handle] = []
         for class_, values in self.maps[op].items():
             low, high = ranges[op, class_]
-            shown = thicken(values) if np.count_nonzero(values) < FEW_CELLS else values
+            is_sparse = np.count_nonzero(values) < FEW_CELLS if sparse is None else (op, class_) in sparse
+            shown = thicken(values) if is_sparse else values
             inks.append(ink(shown, low, high, style.CLASS_RAMP[class_]))
             label = f"{class_}\n{units.bytes_(low, 2)}" + (f"–{units.bytes_(high, 2)}" if high > low else "")
             handles.append(Patch(color=style.CLASS[class_], label=label))

@@ -47,8 +47,13 @@ class Graph:
     @property
     def all_disks(self) -> str:
         """At the end of a title: the values are of all disks together; "" if there is one disk."""
-        disks = len(self.results.device.series)
-        return f", all {disks} disks" if disks else ""
+        disks = self.results.device.series
+        return ", all disks" if disks else ""
+
+    @property
+    def disks(self) -> str:
+        """The disks below a volume, in titles."""
+        return "the disks" if self.results.device.series else "the disk"
 
     @property
     def has_bands(self) -> bool:
@@ -114,6 +119,14 @@ class Panel:
 def no_requests(graph: Graph) -> str:
     """The reason of a panel of requests: none was recorded."""
     return "" if graph.results.device_totals else "no requests"
+
+
+def no_disk_requests(graph: Graph) -> str:
+    """The reason of a panel of the disks' requests: none was recorded, or the volume has no disk below it."""
+    below = graph.results.below
+    return (
+        "no disk is below the volume" if below is not None and not below.has_requests else no_requests(graph)
+    )
 
 
 def find_panels() -> list[Panel]:

@@ -48,12 +48,14 @@ CLASS_RAMP = {
     "unknown": ("#C4C4C4", "#9A9A9A", "#5F5F5F"),
     "discard": ("#F2E9B0", "#E3D36B", "#B9A63A"),
 }
+Dash = Literal["-"] | tuple[float, tuple[float, ...]]
 APPLICATION = "#111111"
+ABOVE = "#1B3A5C"  # the volume's bytes, over those of its disks
+ABOVE_DASH: Dash = (0, (4, 1, 1, 1))
 OWN = "#B0006D"  # the workload's share of the device's bytes, where others use the device too
 READ = "#009E73"
 WRITE = "#A0195E"
 OP = {"read": READ, "write": WRITE}
-Dash = Literal["-"] | tuple[float, tuple[float, float]]
 OP_DASH: dict[str, Dash] = {"read": (0, (3, 1)), "write": "-"}
 DASHED: Dash = (0, (2, 1))
 OTHER_OPS = "#8C8C8C"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The strip of the whole disk (or disks) at the right of a disk map, and which part of it the map shows."""
+"""The strip of the whole disk (or volume) at the right of a disk map, and which part of it the map shows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from analysis.tables.block import SECTOR_BYTES
 TIE_FROM = 1.016  # in panel widths: right of the strip of disk_bands.py
 
 
-def draw_whole_disk(disk: DiskPanels, figure: Figure, panels: list[Axes], with_words: bool = True) -> None:
+def draw_whole_disk(disk: DiskPanels, figure: Figure, panels: list[Axes], word: str = "disk") -> None:
     """Draw a slim strip of the whole disk beside the taller panel, with frames around what it shows.
 
-    with_words: name the strip and its ends.
+    word: what the strip is named; without one, its ends have no names either.
     """
     panel = max(panels, key=lambda ax: ax.get_position().height)
     box = panel.get_position()
@@ -43,10 +43,8 @@ def draw_whole_disk(disk: DiskPanels, figure: Figure, panels: list[Axes], with_w
     ax.set_yticks([])
     for spine in ax.spines.values():
         spine.set_visible(True)
-    if with_words:
-        _write_ends(disk, ax)
-    for base in disk.axis.bases[1:]:
-        ax.axhline(base, color=style.INK, lw=0.7)
+    if word:
+        _write_ends(disk, ax, word)
     for begin, end in disk.axis.stretches:
         ax.add_patch(
             Rectangle((-0.18, begin), 1.36, end - begin, fill=False, ec=style.INK, lw=0.9, clip_on=False)
@@ -63,11 +61,11 @@ def draw_whole_disk(disk: DiskPanels, figure: Figure, panels: list[Axes], with_w
             figure.add_artist(tie)
 
 
-def _write_ends(disk: DiskPanels, ax: Axes) -> None:
+def _write_ends(disk: DiskPanels, ax: Axes, word: str) -> None:
     """Name the strip of the whole disk, its end and its begin."""
     total = units.bytes_(float(disk.axis.end * SECTOR_BYTES))
     ax.set_title(
-        ("disk" if len(disk.names) == 1 else "disks") if disk.sizes_known else "used",
+        word if disk.sizes_known else "used",
         fontsize=7.5,
         fontweight="normal",
         loc="center",

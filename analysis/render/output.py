@@ -62,6 +62,7 @@ class RunSource:
     recorded_results: Results
     title: str
     banners: Sequence[str]  # the warnings above all figures
+    by_volume: bool = False  # disk maps of the file system's volumes, not of the disks below
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The block table in parts of half a million requests: memory does not grow with the run."""
+"""The tables block and volume in parts of half a million rows: memory does not grow with the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READ = ("queue_ns", "issue_ns", "complete_ns", "end_by_ns", "dev", "sector", "by
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive requests. An unseen completion is at its bound, or at the issue, as in block.py."""
+    """Consecutive requests or bios. An unseen completion is at its bound, or at the issue, as in block.py."""
 
     issue_ns: I64
     complete_ns: I64
@@ -36,13 +36,16 @@ class Part:
 
 
 def parts(stored: Stored) -> Iterator[Part]:
-    """Yield the block table in the order of its rows. Raises TableError if the file is damaged."""
+    """Yield the table in the order of its rows. Raises TableError if the file is damaged.
+
+    A bio, of the table volume, is issued as it is queued.
+    """
     try:
-        columns = [name for name in READ if name not in stored.absent]
+        columns = [name for name in READ if name in stored.columns and name not in stored.absent]
         for batch in stored.file.iter_batches(PART_ROWS, columns=columns):
             yield _part(batch)
     except (OSError, pa.ArrowException, ValueError) as error:
-        raise TableError(f"block.parquet is damaged: {clean(error, 120)}") from None
+        raise TableError(f"{stored.name}.parquet is damaged: {clean(error, 120)}") from None
 
 
 def _ints(batch: Any, name: str) -> I64:
@@ -56,7 +59,8 @@ def _categorical(batch: Any, name: str) -> Categorical:
 
 
 def _part(batch: Any) -> Part:
-    queue, issue, complete = (_ints(batch, name) for name in ("queue_ns", "issue_ns", "complete_ns"))
+    queue, complete = _ints(batch, "queue_ns"), _ints(batch, "complete_ns")
+    issue = _ints(batch, "issue_ns") if "issue_ns" in batch.schema.names else queue
     if "end_by_ns" in batch.schema.names:  # older tables have no bounds
         complete = ends(complete, _ints(batch, "end_by_ns"))
     lasting = are_in_order(queue, issue, complete)

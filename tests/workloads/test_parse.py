@@ -347,3 +347,6 @@ def test_model_of_a_report_is_hdd_alone() -> None:
     assert parse("report").model is None
     with pytest.raises(OptionError, match="MODEL='ssd' is not hdd: leave it out, or say MODEL=hdd"):
         parse("report", MODEL="ssd")
+    assert parse("report", BY="volume").by == parse("movie", BY="volume").by == "volume"
+    with pytest.raises(OptionError, match="BY='disk' is not volume: leave it out, or say BY=volume"):
+        parse("report", BY="disk")

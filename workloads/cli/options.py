@@ -45,6 +45,7 @@ VARIABLES = {
     "RUN": "run directory to report or show (default runs/latest)",
     "LOCKS": "all: report lock waits of all tasks, not only those of the workload and its file system",
     "MODEL": "hdd: report with the model of a 7200 rpm disk (default: where the disk is a spinning one)",
+    "BY": "volume: disk maps of the volume that the file system is on (default: of the disks below it)",
     "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop",
     "RUNS": "2 to 16 runs, or sweeps, to compare, separated by blanks; quotes around a name with blanks",
     "GATE": "1: the exit status is the verdict: 0 no worse, 1 worse, 3 can't tell (default 0: no verdict)",
@@ -84,8 +85,8 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "plan": (*_TRACE, *_SWEEP, "STUDY"),
     "worker": ("ON", "TLS", *ALLOWING),
     "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES", "SYNC"),
-    "report": ("RUN", "LOCKS", "MODEL"),
-    "movie": ("RUN",),
+    "report": ("RUN", "LOCKS", "MODEL", "BY"),
+    "movie": ("RUN", "BY"),
     "compare": ("RUNS", "OUT", "GATE"),
     "import": ("TRACE", "OUT"),
     "doctor": ("VM", "KERNEL", "DIR", "DEV"),
@@ -147,6 +148,7 @@ class Options:
     run: str | None = None
     locks: str | None = None
     model: str | None = None
+    by: str | None = None
     vm: bool = False
     vm_why: str = ""  # reason for a virtual machine that VM=1 did not ask for
     kernel: str | None = None

@@ -410,6 +410,12 @@ def _model(text: str) -> dict[str, object]:
     return {"model": text}
 
 
+def _by(text: str) -> dict[str, object]:
+    if text != "volume":
+        raise OptionError(f"BY={text!r} is not volume: leave it out, or say BY=volume")
+    return {"by": text}
+
+
 def _groups() -> set[int]:
     """Return the group ids of the user, also of a user behind sudo."""
     if os.geteuid() == 0 and "SUDO_UID" in os.environ:
@@ -476,6 +482,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "TRACE": lambda text: {"trace": text},
     "LOCKS": _locks,
     "MODEL": _model,
+    "BY": _by,
     "ROOM": lambda text: {"room_bytes": _size("ROOM", text, _MIN_ROOM_BYTES)},
     "GROUP": _group,
     "ADDRESSES": _addresses,

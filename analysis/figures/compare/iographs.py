@@ -35,8 +35,13 @@ from analysis.measures.compare.compared_run import Compared
 from analysis.render import titles
 from analysis.render.output import CompareSource, Drawing, Made, Output
 from analysis.rundir.devices import Device
+from analysis.rundir.run import Run
+from analysis.rundir.stack import read_stack
 from analysis.tables.block import TABLE as BLOCK
+from analysis.tables.block import Block
 from analysis.tables.load import load_table
+from analysis.tables.top import top_view
+from analysis.tables.volume import TABLE as VOLUME
 
 CAPTION = "IO graphs of the runs side by side: disk offset, throughput, rates and latency over time"
 REPORT = "compare.txt"
@@ -57,18 +62,28 @@ FOOT_IN = 1.15
 CHARACTER_IN = 0.088  # of a column's title
 
 
+def _role(device: Device) -> str:
+    """What the device is to the file system: "disk" (or a volume), "journal", ...; else its name."""
+    return device.role.replace("volume", "disk") or device.name
+
+
 def _roles(runs: Sequence[Compared]) -> list[str]:
-    """The roles of all runs' devices: "disk", "journal", ...; a device without one by its name."""
-    return list(dict.fromkeys(device.role or device.name for one in runs for device in one.devices))
+    """The roles of all runs' devices."""
+    return list(dict.fromkeys(_role(device) for one in runs for device in one.devices))
 
 
 def _by_role(one: Compared, roles: Sequence[str]) -> list[Device]:
     """The run's devices in the order of the roles; a device number of -1, no request's, where it has none."""
-    have = {device.role or device.name: device for device in one.devices}
+    have = {_role(device): device for device in one.devices}
     return [
         Device(have[role].number, role, "", have[role].facts) if role in have else Device(-1, role, "", {})
         for role in roles
     ]
+
+
+def _asked(run: Run) -> Block | None:
+    """What the file system asked for: the bios to its volumes, or the disks' requests."""
+    return top_view(load_table(run, BLOCK), load_table(run, VOLUME), read_stack(run))
 
 
 def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
@@ -80,7 +95,7 @@ def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
         begins, ends = [], []
         for one in runs:
             for device, some in zip(one.devices, one.used, strict=True):
-                if (device.role or device.name) == role:
+                if _role(device) == role:
                     begins += [begin for begin, _ in some]
                     ends += [end for _, end in some]
         used.append(disk_map.stretches(np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64)))
@@ -90,7 +105,7 @@ def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
     axis = disk_map.make_axis(used, sizes, disk_panel.ROWS)
     maps: list[DiskPanels | None] = []
     for one, devices in zip(runs, by_role, strict=True):
-        block = load_table(one.run, BLOCK) if axis is not None and one.has_block else None
+        block = _asked(one.run) if axis is not None and one.has_block else None
         if block is not None and one.results.outside.requests is not None:
             block = clip_table(BLOCK, block, one.results.window)
         maps.append(DiskPanels.make(block, devices, one.results, axis) if block is not None else None)
@@ -369,8 +384,9 @@ def _foot(runs: Sequence[Compared], same_scale: bool, report: str) -> str:
         if same_scale
         else "SCALES DIFFER: one run is much longer than another; offsets and latency have one scale."
     )
+    of = " (of the volume, if there is one)" if any(one.results.below for one in runs) else ""
     foot += (
-        "\nDisk offset: bytes per cell, by time of issue; darker is more."
+        f"\nDisk offset{of}: bytes per cell, by time of issue; darker is more."
         " Throughput, latency: by time of completion."
         "\nStrip beside the offsets: areas of the file system (dark: journal; orange: metadata; blue: data;"
         " grey: any of these; white: unused)."

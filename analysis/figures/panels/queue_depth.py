@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from analysis.figures import style
 from analysis.figures.axes import Handle, from_zero, legend_line
 from analysis.figures.device_lines import by_disk, draw_lines
-from analysis.figures.panel import Graph, Panel, no_requests
+from analysis.figures.panel import Graph, Panel, no_disk_requests
 
 
 def _draw(ax: Axes, graph: Graph) -> list[Handle]:
@@ -49,5 +49,5 @@ PANEL = Panel(
     needs=lambda results: results.block,
     title=_title,
     draw=_draw,
-    empty=no_requests,
+    empty=no_disk_requests,
 )

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 
 from analysis.figures import style
 from analysis.figures.axes import Handle, from_zero, legend_line
-from analysis.figures.panel import Graph, Panel, no_requests
+from analysis.figures.panel import Graph, Panel, no_disk_requests
 from analysis.measures.block.throughput import OPS
 
 
@@ -18,7 +18,8 @@ def _draw(ax: Axes, graph: Graph) -> list[Handle]:
     if results.block is None:
         return []
     edges = results.timeline.edges_s
-    seeks_per_s, iops = results.block.seeks.per_s, results.block.throughput.iops
+    seeks_per_s = results.block.seeks.per_s
+    iops = results.below.iops if results.below is not None else results.block.throughput.iops
     ax.stairs(seeks_per_s, edges, fill=True, color=style.SEEKS, lw=0)
     handles: list[Handle] = [Patch(color=style.SEEKS, label="seeks")]
     top = float(seeks_per_s.max(initial=0.0))
@@ -47,7 +48,7 @@ PANEL = Panel(
     needs=lambda results: results.block,
     title=lambda graph: f"Requests and seeks per second{graph.all_disks}",
     draw=_draw,
-    empty=no_requests,
+    empty=no_disk_requests,
     compared_height_in=1.0,
     per_second=True,
 )

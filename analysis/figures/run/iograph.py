@@ -11,10 +11,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis import units
 from analysis.figures import disk_panel, save, style
 from analysis.figures.axes import say_empty
-from analysis.figures.device_maps import DeviceMaps
+from analysis.figures.device_maps import DeviceMaps, device_label
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.panel import Graph, Panel, find_panels
@@ -26,8 +25,7 @@ from analysis.measures.results import Results
 from analysis.render import titles
 from analysis.render.output import Drawing, Made, Output, RunSource
 from analysis.rundir import devices
-from analysis.rundir.devices import Device
-from analysis.rundir.run import Run, clean
+from analysis.rundir.run import Run
 from analysis.sections.owner_labels import totals
 from analysis.tables.load import Tables
 
@@ -45,7 +43,6 @@ LINE_IN = 0.1  # a further line of the foot
 SUBTITLE_LETTERS = 120
 BANNER_LETTERS = 114
 BANNERS_SHOWN = 3
-LABEL_LETTERS = 40
 CAPTION = "IO graph: disk offset, throughput, rates, latency, queue depth, lock waits, dirty pages over time"
 
 
@@ -83,10 +80,16 @@ class _Layout:
 
 
 def draw(
-    run: Run, tables: Tables, results: Results, title: str, subtitle: str, banners: Sequence[str]
+    run: Run,
+    tables: Tables,
+    results: Results,
+    title: str,
+    subtitle: str,
+    banners: Sequence[str],
+    by_volume: bool = False,
 ) -> Figure:
-    """The whole graph."""
-    graph = _make_graph(run, tables, results)
+    """The whole graph. by_volume: disk maps of the file system's volumes instead of the disks below."""
+    graph = _make_graph(run, tables, results, by_volume)
     panels = [panel for panel in find_panels() if panel.height(graph)]
     shown = _shown_banners(banners)
     phases = tables.phases
@@ -104,7 +107,8 @@ def draw(
     _draw_time_axis(axes, results)
     in_time = [ax for ax in figure.axes if ax.get_shared_x_axes().joined(ax, axes[0])]
     if graph.disk is not None:
-        draw_whole_disk(graph.disk, figure, axes[: len(disk_panel.OPS)])
+        word = "volume" if graph.map_of else "disk"
+        draw_whole_disk(graph.disk, figure, axes[: len(disk_panel.OPS)], word)
     if strip is not None and phases is not None:
         box = layout.box(layout.top_in + 0.02, strip.height_in)
         draw_phases(figure, box, strip, phases, results, in_time)
@@ -113,33 +117,26 @@ def draw(
     return figure
 
 
-def _make_graph(run: Run, tables: Tables, results: Results) -> Graph:
-    """What the panels draw: the results, and the disk maps, which are made of the block table."""
-    if tables.block is None:
+def _make_graph(run: Run, tables: Tables, results: Results, by_volume: bool) -> Graph:
+    """What the panels draw: the results, and the disk maps, which are made of the tables' rows.
+
+    by_volume: maps of the volumes that the file system uses; also without it if no disk is below these.
+    """
+    below = results.below
+    table, what, map_of = tables.block, "disk", ""
+    if below is not None and tables.top is not None and (by_volume or not below.has_requests):
+        table, what, map_of = tables.top, "volume", f", on the {below.volume}"
+    if table is None:
         return Graph(run, results)
-    used = devices.with_requests(run, tables.block)
+    used = devices.with_requests(run, table)
     if len(used) > 1:
-        labels = [device_label(device) for device in used]
-        maps = DeviceMaps.make(tables.block, used, labels, results, "disk")
+        labels = [device_label(device, tables.stack_of_run) for device in used]
+        maps = DeviceMaps.make(table, used, labels, results, what)
         return Graph(run, results, devices=maps, plot_in=PLOT_IN)
-    disk = DiskPanels.make(tables.block, used, results)
-    bands = (
-        DiskBands.make(disk, [device.number for device in used], results.geometry)
-        if disk is not None
-        else None
-    )
-    return Graph(run, results, disk, bands, plot_in=PLOT_IN)
-
-
-def device_label(device: Device) -> str:
-    """What a small map is of: name and role, what the device is, and its size."""
-    kind = device.facts.get("model") or device.facts.get("kind")
-    parts = [
-        device.label,
-        clean(kind, LABEL_LETTERS) if isinstance(kind, str) else "",
-        units.bytes_(device.size_bytes) if device.size_bytes else "size not known",
-    ]
-    return " · ".join(part for part in parts if part)
+    disk = DiskPanels.make(table, used, results)
+    numbers = [device.number for device in used]
+    bands = DiskBands.make(disk, numbers, results.geometry) if disk is not None else None
+    return Graph(run, results, disk, bands, map_of=map_of, plot_in=PLOT_IN)
 
 
 def _shown_banners(banners: Sequence[str]) -> list[str]:
@@ -217,11 +214,17 @@ def _foot(graph: Graph, panels: Sequence[Panel]) -> str:
 
 
 def render(
-    run: Run, tables: Tables, results: Results, title: str, subtitle: str, banners: Sequence[str]
+    run: Run,
+    tables: Tables,
+    results: Results,
+    title: str,
+    subtitle: str,
+    banners: Sequence[str],
+    by_volume: bool = False,
 ) -> tuple[bytes, bytes]:
     """The graph as PNG and as SVG."""
     with style.applied():
-        figure = draw(run, tables, results, title, subtitle, banners)
+        figure = draw(run, tables, results, title, subtitle, banners, by_volume)
         return save.png(figure, compress_level=4), save.svg(figure, raster_dpi=2 * save.DPI)
 
 
@@ -230,8 +233,9 @@ def make_subtitle(run: Run, results: Results) -> str:
     moved = sum(row.bytes for row in results.device_totals if row.op in ("read", "write"))
     requests = sum(row.requests for row in results.device_totals)
     scheduler = run.text("device", "scheduler")
+    is_below = results.below is not None and results.below.has_requests  # one disk below a volume
     parts = [
-        titles.disk_name(run, len(results.device.series)),
+        titles.disk_name(run, len(results.device.series) or int(is_below)),
         f"scheduler {scheduler}" if scheduler else "",
         f"Linux {k}" if (k := run.text("kernel", "release")) else "",
         f"{run.cpus} CPUs" if run.cpus else "",
@@ -246,7 +250,15 @@ def make(source: RunSource) -> Made:
     """The graph of the whole recording, mkfs and fsck included."""
     run, results = source.run, source.recorded_results
     subtitle = make_subtitle(run, results)
-    png, svg = render(run, source.recorded_tables, results, source.title, subtitle, source.banners)
+    png, svg = render(
+        run,
+        source.recorded_tables,
+        results,
+        source.title,
+        subtitle,
+        source.banners,
+        source.by_volume,
+    )
     return Made({"iograph.png": png, "iograph.svg": svg}, [Drawing(CAPTION, svg)])
 
 

@@ -76,15 +76,21 @@ def stages(block: Block, codes: Ints, counts: Sequence[int], which: Sequence[str
 
 @dataclass(frozen=True)
 class LatencySeries:
-    """Per time bin (of completion): percentiles of Q2C in ns; NaN where no request completed."""
+    """Per time bin (of completion): percentiles of a stage in ns; NaN where no request completed."""
 
     p50_ns: F64
     p99_ns: F64
     max_ns: F64
 
 
-def series(block: Block, among: npt.NDArray[np.bool_], timeline: Timeline) -> LatencySeries:
-    """Exact percentiles per bin of the requests `among`, by one sort over (bin, latency)."""
+def series(
+    block: Block, among: npt.NDArray[np.bool_], timeline: Timeline, stage: str = "Q2C"
+) -> LatencySeries:
+    """Exact percentiles per bin of the requests `among`, by one sort over (bin, latency).
+
+    stage: Q2C or D2C.
+    """
+    begin = block.issue_ns if stage == "D2C" else block.queue_ns
     rows = among & block.timed
     ordered = np.empty(int(np.count_nonzero(rows)), dtype=np.int64)
     counts = np.zeros(timeline.bins, dtype=np.int64)
@@ -94,7 +100,7 @@ def series(block: Block, among: npt.NDArray[np.bool_], timeline: Timeline) -> La
         end = block.complete_ns[part][timed]
         bins = timeline.index(end)
         counts += np.bincount(bins, minlength=timeline.bins)
-        taken = np.minimum(end - block.queue_ns[part][timed], LONGEST_NS)
+        taken = np.minimum(end - begin[part][timed], LONGEST_NS)
         ordered[done : done + bins.size] = (bins << LATENCY_BITS) | taken
         done += bins.size
     ordered.sort()

@@ -28,7 +28,7 @@ class Compared:
     run: Run
     results: Results
     phases: Phases | None
-    devices: list[devices.Device]  # those with requests
+    devices: list[devices.Device]  # those that the file system used: volumes, or bare disks
     used: list[disk_map.Stretches]  # of each device
     truncated_bytes: dict[str, int]
 
@@ -48,9 +48,9 @@ def load_compared(letter: str, path: Path) -> Compared:
     run = open_run(path)
     tables = load_tables(run)
     tables, results = measure_clipped(run, tables, measure(run, tables))
-    used_devices = devices.with_requests(run, tables.block) if tables.block is not None else []
+    used_devices = devices.with_requests(run, tables.top) if tables.top is not None else []
     numbers = [device.number for device in used_devices]
-    used = disk_map.used(tables.block, numbers) if tables.block is not None else []
+    used = disk_map.used(tables.top, numbers) if tables.top is not None else []
     return Compared(
         letter, run, results.without_rows(), tables.phases, used_devices, used, tables.truncated_bytes
     )
