@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The devices below the file system, from disks to volumes: run.json's "stack", and lines on the terminal.
 
-What is not recorded is warned of with its share of the bytes, by the devices' own counters.
+What is not recorded is told with its share of the bytes, by the devices' own counters. The report's first
+lines tell the same from run.json: only a device that was not found is a warning there.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,9 @@ class Stack:
         for text in missing:
             context.warn(f"the file system uses a device that is not recorded: {text} (its share is unknown)")
         for name, why in self._unrecorded():
-            context.warn(f"{name} is not recorded: {why}; its share of the bytes is told at the end")
+            context.say(
+                "WARNING", f"{name} is not recorded: {why}; its share of the bytes follows at the end"
+            )
         context.run.add(stack=self._facts())
         if not self.layers.is_bare:
             self._draw()
@@ -55,7 +58,7 @@ class Stack:
             stack["states"].setdefault(name, {})["at_end"] = state
         stack["changes"] = stack_changes.changes(self._graph, graph, names)
         for text in stack["changes"]:
-            self._context.warn(text)
+            self._context.say("WARNING", text)
         leaves = [name for name in names if is_leaf(self._graph.nodes[name])]
         self._drop_uncounted(leaves)
         moved = {
@@ -64,9 +67,10 @@ class Stack:
         }
         for name, _ in self._unrecorded():
             whole = sum(moved[leaf] for leaf in leaves) or 1
-            self._context.warn(
+            self._context.say(
+                "WARNING",
                 f"{name} is not recorded: {moved[name]:,} bytes, "
-                f"{100 * moved[name] / whole:.0f} % of all bytes of the disks below"
+                f"{100 * moved[name] / whole:.0f} % of all bytes of the disks below",
             )
 
     def _drop_uncounted(self, leaves: Sequence[str]) -> None:
