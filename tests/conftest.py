@@ -2,8 +2,10 @@
 """Fixtures and hooks of all tests: the tree, the environment, markers, order, two processes."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from xdist.scheduler import LoadScopeScheduling
 TREE = Path(__file__).parent.parent
 # Folders whose tests trace this kernel.
 TRACING = ("tests/collectors/", "tests/analysis/importers/")
+# A file of theirs that needs root traces this kernel.
+ROOT = re.compile(r"needs_root|mark\.root")
 # Fixtures that mount or make a loop device: a test with such a fixture needs root.
 MOUNTING = {"ram", "loop"}
 # Assertions in shared test modules show their values, like those in test files.
@@ -63,15 +67,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs root to format, mount or trace: run make test as root or with sudo")
 
 
+@cache
+def traces(path: str) -> bool:
+    """Whether a file of tests traces this kernel. path: from the tree."""
+    return path.startswith(TRACING) and ROOT.search((TREE / path).read_text()) is not None
+
+
 class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Give all tests of a file to one process, and all tests that trace the kernel to one process.
+    """Give all tests of a file to one process, and all files that trace the kernel to one process.
 
     Tests that measure this machine then run one at a time, and fixtures of a file are made once.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        return "tracing" if path.startswith(TRACING) else path
+        return "tracing" if traces(path) else path
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -110,6 +120,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.root)
 
     def rank(item: pytest.Item) -> int:
-        return 0 if item.get_closest_marker("vm") else 1 if item.nodeid.startswith(TRACING) else 2
+        return 0 if item.get_closest_marker("vm") else 1 if traces(item.nodeid.partition("::")[0]) else 2
 
     items.sort(key=rank)
