@@ -47,8 +47,8 @@ def test_kernel_address_search_finds_a_planted_address(text: str) -> None:
     )
 
 
-def fight(tmp_path: Path, *words: str, env: dict[str, str] | None = None) -> Recording:
-    """Threads at one pipe, and at a directory, under all sources that this kernel lets us have."""
+def fight(tmp_path: Path, *words: str, env: dict[str, str] | None = None, seconds: str = "1") -> Recording:
+    """Threads at one pipe, under all sources that this kernel lets us have."""
     program = compile_program("pipe_storm", tmp_path)
     collect = "block,locks,calls,counters" + (",holds" if probed()["state"] == "on" else "")
     with (
@@ -60,15 +60,21 @@ def fight(tmp_path: Path, *words: str, env: dict[str, str] | None = None) -> Rec
             "--cgroup",
             str(group),
             "--bin-ms",
-            "2000",
+            "700",
             *words,
             env=env,
         ) as run,
     ):
-        child = run_inside(group, [program, "2", "2", "3"])
+        child = run_inside(group, [program, "2", "2", seconds])
         child.communicate(timeout=120)
         assert child.returncode == 0
     return run
+
+
+@pytest.fixture(scope="module")
+def fought(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A recording without further words, long enough for samples of who holds a lock."""
+    return fight(tmp_path_factory.mktemp("fought"), seconds="3")
 
 
 def numbers(run: Recording) -> set[int]:
@@ -82,8 +88,8 @@ def numbers(run: Recording) -> set[int]:
     return found - {0}
 
 
-def test_recordings_hold_no_kernel_address(tmp_path: Path) -> None:
-    run = fight(tmp_path)
+def test_recordings_hold_no_kernel_address(fought: Recording) -> None:
+    run = fought
     assert kernel_addresses(run.out) == []
     locks = {lock["lock_id"] for lock in run.lines("lock")}
     assert all(lock["address"] is None for lock in run.lines("lock"))
@@ -113,9 +119,9 @@ def busiest(rows: Any, column: str) -> int:
     return sums.most_common(1)[0][0]
 
 
-def test_lock_has_the_same_id_in_every_table(tmp_path: Path) -> None:
+def test_lock_has_the_same_id_in_every_table(fought: Recording) -> None:
     """The pipe's mutex: taken most, waited for most, and held by whom CPUs are found with."""
-    run = fight(tmp_path)
+    run = fought
     kind = enum_value(run.out / "lock_wait.rec", "lock_kind", "mutex")
     waits = run.table("lock_wait")
     waits = waits[(waits["kind"] == kind) & (waits["in_workload"] == 1)]

@@ -28,7 +28,7 @@ needs_timing = pytest.mark.skipif(
 
 CPUS = os.cpu_count() or 1
 STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
-SECONDS = 6.0
+SECONDS = 3.0
 SIGMAS = 5
 
 
@@ -120,7 +120,7 @@ def test_sampled_bpf_time_matches_the_kernels_own_count(tmp_path: Path) -> None:
     if STATS.read_text().strip() != "0":
         pytest.skip("the kernel times all BPF programs: sysctl kernel.bpf_stats_enabled=0")
     with storm(tmp_path), recording(tmp_path / "out", "--collect", "calls") as run:
-        time.sleep(SECONDS / 2)
+        time.sleep(SECONDS)
         counted_ns, counted_runs = timed_ns(run.process.pid)
         run.stop()
     found = said_of(run)["recorder"]["bpf"]
@@ -140,7 +140,7 @@ def test_perf_finds_as_many_samples_in_bpf_programs(tmp_path: Path) -> None:
             None,
             DIR=str(tmp_path),
             COLLECT="locks calls perf",
-            CMD="sleep 10",
+            CMD="sleep 5",
         )
         assert job.end() == 0, job.said
     run = job.run
@@ -165,7 +165,7 @@ def test_perf_finds_as_many_samples_in_bpf_programs(tmp_path: Path) -> None:
     shown = re.search(r"the recorder\s+([\d.]+) \+-([\d.]+)", line)
     assert shown is not None, line
     share, half = float(shown[1]) / 100, float(shown[2]) / 100
-    assert hits > 50, (hits, share)
+    assert hits > 25, (hits, share)
     # a sample has the calls that a program makes into the kernel, as the kernel's timing of it has; and what
     # it takes to enter and to leave it, which the timing has not
     slack = SIGMAS * error + 2 * half
