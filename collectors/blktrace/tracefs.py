@@ -17,6 +17,8 @@ from workloads.system.errors import MachineError
 # Size of each CPU's ring buffer: a second of 500,000 events/s. All buffers: at most a 64th of the memory.
 _BUFFER_KIB = 32 << 10
 _LEAST_BUFFER_KIB = 1 << 10
+# For tests: a size to be used instead of _BUFFER_KIB.
+_BUFFER = "SEEKMETER_BLKTRACE_KIB"
 # Switched on by the kernel itself, for good, as soon as anybody loads a BPF program that prints.
 _HARMLESS_EVENTS = ("bpf_trace:bpf_trace_printk",)
 
@@ -151,7 +153,8 @@ def check() -> Check:
 def _buffer_kib(tracefs: Path) -> int:
     """Return one CPU's buffer size as the kernel will report it: rounded up to its pages' data bytes."""
     memory_kib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 10
-    wanted_kib = max(_LEAST_BUFFER_KIB, min(_BUFFER_KIB, memory_kib // 64 // (os.cpu_count() or 1)))
+    most_kib = int(os.environ.get(_BUFFER, _BUFFER_KIB))
+    wanted_kib = max(_LEAST_BUFFER_KIB, min(most_kib, memory_kib // 64 // (os.cpu_count() or 1)))
     page_bytes = 4080
     for line in (tracefs / "events/header_page").read_text().splitlines():
         if "data;" in line:

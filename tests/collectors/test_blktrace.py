@@ -490,6 +490,7 @@ def test_watch_records_requests_with_blktrace(tmp_path: Path, monkeypatch: pytes
 def test_full_ring_buffer_is_a_counted_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader is held while requests come in: what found no room is counted, the rest is read well."""
     monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
+    monkeypatch.setenv("SEEKMETER_BLKTRACE_KIB", str(4 << 10))
     fio = (
         "fio --name=io --filename=f --size=64M --rw=randread --bs=4k --direct=1 --ioengine=libaio"
         " --iodepth=16 --norandommap --io_size={} --output=/dev/null"
