@@ -40,24 +40,26 @@ def report(path: Path) -> tuple[int, str]:
     return int(done.stdout.split()[-1]), " ".join((path / "report.txt").read_text().split())
 
 
-def filled(column: Column) -> Any:
+def filled(column: Column, rows: int) -> Any:
     """A column of one repeated value."""
     if column.kind in ("category", "text"):
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(PART, np.int32)), ["x"])
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), ["x"])
     if column.kind == "bool":
-        return pa.array(np.zeros(PART, np.bool_))
+        return pa.array(np.zeros(rows, np.bool_))
     if column.kind == "hist":
-        return pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(PART * 256, np.uint32)), 256)
-    return pa.array(np.full(PART, 10**12, dtype=np.uint64 if column.kind == "id" else np.int64))
+        return pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * 256, np.uint32)), 256)
+    return pa.array(np.full(rows, 10**12, dtype=np.uint64 if column.kind == "id" else np.int64))
 
 
-def write_bomb(path: Path, table: str, parts: int) -> Path:
-    """A run with a table of `parts` million rows."""
+def write_bomb(path: Path, table: str, parts: int, rows: int = PART) -> Path:
+    """A run with a table of `parts` times so many rows."""
     Spec().write(path)
     (path / "raw/recorder" / f"{table}.rec").unlink()
     (path / "tables").mkdir()
     arrow = schema(table, TABLES[table].columns, {})
-    part = pa.RecordBatch.from_arrays([filled(column) for column in TABLES[table].columns], schema=arrow)
+    part = pa.RecordBatch.from_arrays(
+        [filled(column, rows) for column in TABLES[table].columns], schema=arrow
+    )
     with pq.ParquetWriter(path / "tables" / f"{table}.parquet", arrow, compression="zstd") as writer:
         for _ in range(parts):
             writer.write_batch(part)
@@ -124,17 +126,17 @@ def test_row_limits_are_above_real_recordings() -> None:
 
 def test_memory_limit_gives_an_error_with_a_remedy(tmp_path: Path) -> None:
     """The kernel refuses memory beyond RLIMIT_DATA."""
-    path = write_bomb(tmp_path / "r", "call", 1)  # 2 KB a row
+    path = write_bomb(tmp_path / "r", "call", 1, rows=PART // 3)  # 2 KB a row
     done = subprocess.run(
         [sys.executable, "-m", "analysis", "report", path],
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (1_000_000_000, 1_000_000_000)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (500_000_000, 500_000_000)),
     )
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == (
-        "seekmeter: the run directory needs more memory than the 1.0 GB it may take; report it on a machine"
+        "seekmeter: the run directory needs more memory than the 0.5 GB it may take; report it on a machine"
         " with more, or leave out what is large\n"
     )
 

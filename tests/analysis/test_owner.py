@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analysis.synthetic import decaying_ext3
+from tests.analysis.synthetic import Spec, decaying_ext3
 from tests.collectors.sessions import let_others_in
 from tests.open_tree import python_of
 
@@ -104,15 +104,16 @@ def test_movie_is_made_as_the_runs_owner(run: Path) -> None:
     assert (run / "movie.html").stat().st_uid == STRANGER
 
 
-def test_link_to_a_run_is_followed(place: Path, run: Path) -> None:
+def test_link_to_a_run_is_followed(place: Path) -> None:
+    give(Spec().write(place / "r"), STRANGER)
     (place / "latest").symlink_to("r")
     done = analysis("report", place / "latest")
     assert done.returncode == 0, done.stderr
-    assert owners(run) == {(STRANGER, STRANGER)}
+    assert owners(place / "r") == {(STRANGER, STRANGER)}
 
 
 def test_results_get_the_run_directorys_group(place: Path) -> None:
-    run = give(decaying_ext3(2, 50).write(place / "r"), STRANGER, OTHER)
+    run = give(Spec().write(place / "r"), STRANGER, OTHER)
     run.chmod(0o750)
     assert analysis("report", run).returncode == 0
     # the unknown user is in the directory's group
@@ -121,7 +122,7 @@ def test_results_get_the_run_directorys_group(place: Path) -> None:
 
 
 def test_unknown_user_does_not_get_roots_group(place: Path) -> None:
-    run = give(decaying_ext3(2, 50).write(place / "r"), STRANGER, 0)
+    run = give(Spec().write(place / "r"), STRANGER, 0)
     assert analysis("report", run).returncode == 0
     assert ((run / "report.txt").stat().st_uid, (run / "report.txt").stat().st_gid) == (STRANGER, 65534)
 
@@ -191,14 +192,14 @@ def test_run_of_roots_own_is_refused_if_replaceable(
 
 def test_sticky_directory_of_roots_is_accepted(place: Path) -> None:
     place.chmod(0o1777)
-    assert analysis("report", decaying_ext3(2, 50).write(place / "r")).returncode == 0
+    assert analysis("report", Spec().write(place / "r")).returncode == 0
 
 
 def test_runs_folder_of_another_user_is_accepted(place: Path) -> None:
     tree = place / "tree"
     tree.mkdir()
     subprocess.run(["cp", "-a", TREE / "analysis", tree], check=True)
-    run = decaying_ext3(2, 50).write(tree / "runs" / "r")
+    run = Spec().write(tree / "runs" / "r")
     os.chown(tree / "runs", STRANGER, STRANGER)
     os.chown(tree, OTHER, OTHER)
     done = subprocess.run(

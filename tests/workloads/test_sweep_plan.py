@@ -204,7 +204,7 @@ def order(plan: SweepPlan, blocks: Sequence[int], machine: str = "m1") -> list[l
     return [[task.configuration for task in plan.block(block, machine)] for block in blocks]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 9))
 def test_block_has_each_configuration_in_the_seeds_order(seed: int, count: int) -> None:
     threads = " ".join(str(number) for number in range(1, count + 1))
