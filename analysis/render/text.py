@@ -36,7 +36,8 @@ def _fold(cell: str, width: int) -> list[str]:
     """The cell as lines of at most `width`, cut at spaces or after "()" where possible, then indented."""
     if len(cell) <= width:
         return [cell]
-    lead = " " * (len(cell) - len(cell.lstrip()))
+    # a deep indent is cut: two more spaces and a letter must fit
+    lead = " " * min(len(cell) - len(cell.lstrip()), max(width - 4, 0))
     pieces, line = [], lead
     for word in re.findall(r"\s*\S+?\(\)|\s*\S+", cell.strip()):
         if len(line) + len(word) > width and line.strip():

@@ -17,6 +17,7 @@ from analysis.tables.load import Tables
 
 TITLE = "Disks below the file system"
 ORIGINS = {"volume": "the layers' own", "parity": "parity", DIRECTLY: "sent to the disk itself"}
+MOST_DEPTH = 6  # deeper devices are not indented further: a column has 20 letters
 LEAST_DIRTY_SHARE = 0.05  # of the bytes written: less was dirty at the start, and is not told
 OF_DISKS = "p50, p99: D2C of a disk's requests."
 OF_VOLUMES = (
@@ -60,7 +61,8 @@ def _label(branch: Branch) -> str:
     label = node.label.removeprefix("/dev/").removeprefix("mapper/")
     known = f" ({label})" if label != node.name else ""
     via = f" by {branch.via}" if branch.via else ""
-    return f"{'  ' * (branch.depth - 1)}{'`- ' if branch.depth else ''}{node.name}{known}{via}"
+    indent = "  " * (min(branch.depth, MOST_DEPTH) - 1)
+    return f"{indent}{'`- ' if branch.depth else ''}{node.name}{known}{via}"
 
 
 def _tree(stack: StackResults) -> Table:
@@ -156,6 +158,11 @@ def _notes(stack: StackResults) -> list[str]:
         f"{top.name} has no disk below: there are bios, and no requests, seeks or queue depth"
         for top in tops
         if not stack.stack.under(top.name)
+    ]
+    notes += [
+        f"{node.name}: this kernel does not count its bios, there is nothing to compare with"
+        for node in stack.stack.volumes
+        if node.facts.get("uncounted") is True
     ]
     return notes + [f"changed during the run: {change}" for change in stack.stack.changes]
 

@@ -281,6 +281,29 @@ def test_banners_say_first_what_is_wrong_below(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
+def test_hostile_stack_gives_a_report(tmp_path: Path) -> None:
+    """A chain of a thousand devices, a circle, names of letters that move a cursor, and lost tables."""
+    nodes = [
+        {"name": f"n{i}", "recorded": "bios", "below": [f"n{i + 1}", "n0"], "label": "\x1b[2J" * 30}
+        for i in range(1100)
+    ]
+    spec = raid5()
+    spec.run["stack"] = {
+        "roots": [{"name": "n0", "role": "\n"}, {"name": "n0"}, {"name": "n9", "role": "x" * 500}],
+        "nodes": [*nodes, {"name": "sda", "dev": "8:0", "recorded": "requests"}],
+        "states": {"n0": {"at_start": {"degraded": -5, "sync_action": ["\x07"]}}},
+        "changes": ["x" * 10_000] * 500,
+        "at_start": {"n0": {"read_bytes": 1e300}},
+        "at_end": {"n0": {"read_bytes": -1}},
+    }
+    make_report(spec.write(tmp_path / "r"))
+    report = (tmp_path / "r" / "report.txt").read_text()
+    assert "\x1b" not in report and "\x07" not in report
+    assert all(len(line) <= 80 for line in report.split("\n"))
+    assert "DISKS BELOW THE FILE SYSTEM" in report
+
+
+@pytest.mark.usefixtures("words_only")
 @pytest.mark.parametrize("kind", ["raid5", "lvm"])
 def test_tree_is_ascii_and_fits_a_mail(tmp_path: Path, kind: str) -> None:
     spec = raid5() if kind == "raid5" else Spec(run=stacked_run(lvm_on_crypt_nodes(), parts=[SDA2]))

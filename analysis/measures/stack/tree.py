@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.rundir.stack import Node, Stack
 
@@ -26,30 +25,26 @@ def branches(stack: Stack) -> list[Branch]:
     """The lines from the roots down, then the other volumes on these devices; at most MOST_BRANCHES."""
     lines: list[Branch] = []
     shown: set[str] = set()
-    for line in _lines(stack, shown):
-        if len(lines) == MOST_BRANCHES:
-            break
-        lines.append(line)
-    return lines
-
-
-def _lines(stack: Stack, shown: set[str]) -> Iterator[Branch]:
     below_a_root = {node.name for root in stack.root_nodes for node in stack.under(root.name)}
-    for node in stack.root_nodes:
-        if node.name not in below_a_root:
-            yield from _down(stack, node, 0, "", shown, is_neighbour=False)
-    for node in stack.nodes.values():
+    tops = [node for node in stack.root_nodes if node.name not in below_a_root]
+    for node in (*tops, *stack.nodes.values()):
         if node.name not in shown:
-            yield from _down(stack, node, 0, "", shown, is_neighbour=node.is_neighbour)
+            _add(lines, shown, stack, node)
+    return lines[:MOST_BRANCHES]
 
 
-def _down(
-    stack: Stack, node: Node, depth: int, via: str, shown: set[str], is_neighbour: bool
-) -> Iterator[Branch]:
-    is_repeated = node.name in shown
-    yield Branch(node, depth, via, is_repeated, is_neighbour)
-    if is_repeated:
-        return
-    shown.add(node.name)
-    for below in stack.below(node.name):
-        yield from _down(stack, below, depth + 1, stack.via(node, below), shown, is_neighbour)
+def _add(lines: list[Branch], shown: set[str], stack: Stack, top: Node) -> None:
+    """The lines of one device and all below it, depth first."""
+    waiting = [Branch(top, 0, "", False, top.is_neighbour)]
+    while waiting and len(lines) < MOST_BRANCHES:
+        branch = waiting.pop()
+        node = branch.node
+        if node.name in shown:
+            lines.append(replace(branch, is_repeated=True))
+            continue
+        shown.add(node.name)
+        lines.append(branch)
+        waiting += [
+            Branch(below, branch.depth + 1, stack.via(node, below), False, top.is_neighbour)
+            for below in reversed(stack.below(node.name))
+        ]
