@@ -15,9 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.analysis.importers.blktrace_files import ACTIONS, Event, dev
+from tests.analysis.importers.blktrace_files import ACTIONS, FLUSH, READ, WRITE, Event, dev
 from tests.analysis.importers.blktrace_requests import Requests
 from tests.bench.big_trace import EVENT
+from tests.collectors.recording import read_table
 
 PLAIN = Path(__file__).resolve().parents[3] / "build" / "import-blktrace"
 PIECES_BYTES = 240 << 20  # a million bios and requests at once, a quarter of them of a volume, and what else
@@ -65,6 +66,10 @@ def test_trace_with_changed_bytes_ends_in_order(
 
 NUMBERS = st.sampled_from([0, 1, 8, 511, 512, 4096, 2**31, 2**32 - 512, 2**32 - 1])
 LARGE = st.sampled_from([0, 1, 8, 16, 2**32, 2**53 - 1, 2**53, 2**63, 2**64 - 1])
+VOLUMES = st.sampled_from([dev(253, 0), dev(253, 1), dev(8, 0)])
+REMAPS = st.tuples(VOLUMES, VOLUMES, LARGE).map(
+    lambda said: said[0].to_bytes(4, "big") + said[1].to_bytes(4, "big") + said[2].to_bytes(8, "big")
+)
 EVENTS = st.builds(
     Event,
     t_ns=st.one_of(st.integers(0, 50), LARGE),
@@ -73,10 +78,10 @@ EVENTS = st.builds(
     bytes=NUMBERS,
     categories=st.integers(0, 2**16 - 1).map(lambda bits: bits << 16),
     pid=NUMBERS,
-    device=st.one_of(st.just(dev(8, 0)), NUMBERS),
+    device=st.one_of(st.just(dev(8, 0)), VOLUMES, NUMBERS),
     cpu=NUMBERS,
     error=st.integers(0, 2**16 - 1),
-    pdu=st.binary(max_size=24),
+    pdu=st.one_of(st.binary(max_size=24), REMAPS),
     sequence=NUMBERS,
 )
 
@@ -87,6 +92,32 @@ def test_random_events_end_in_order(
     reader: Path, tmp_path: Path, events: Sequence[Event], order: str
 ) -> None:
     survives(reader, tmp_path, b"".join(event.pack(order) for event in events))
+
+
+STACKED = st.builds(
+    Event,
+    t_ns=st.integers(1, 99),
+    action=st.sampled_from("QQAAXGMDCC"),
+    sector=st.sampled_from([0, 8, 16, 24]),
+    bytes=st.sampled_from([0, 4096, 8192, 16_384]),
+    categories=st.sampled_from([READ, WRITE, WRITE | FLUSH]),
+    pid=st.sampled_from([50, 60]),
+    device=VOLUMES,
+    pdu=st.tuples(VOLUMES, st.sampled_from([0, 8, 16])).map(
+        lambda said: said[0].to_bytes(4, "big") * 2 + said[1].to_bytes(8, "big")
+    ),
+)
+
+
+@settings(HOSTILE, max_examples=25)
+@given(st.lists(STACKED, max_size=120))
+def test_random_stacks_end_in_order(reader: Path, tmp_path: Path, events: Sequence[Event]) -> None:
+    """No order of a few devices' events is too strange, and no row has an origin that is no row."""
+    data = b"".join(event.pack("<") for event in sorted(events, key=lambda event: event.t_ns))
+    if not survives(reader, tmp_path, data).returncode:
+        _, requests = read_table(tmp_path / "block.rec")
+        assert set(requests["origin_dev"].tolist()) <= {0, dev(253, 0), dev(253, 1), dev(8, 0)}
+        assert ((requests["origin"] == 0) == (requests["origin_dev"] == 0)).all()
 
 
 def test_control_characters_in_file_names_are_escaped(reader: Path, tmp_path: Path) -> None:
@@ -159,7 +190,10 @@ def of_one_hash() -> npt.NDArray[np.uint64]:
     [
         "elsewhere",
         "of one hash",
-        *(pytest.param(what, marks=pytest.mark.long) for what in ("at one place", "many pids", "backwards")),
+        *(
+            pytest.param(what, marks=pytest.mark.long)
+            for what in ("of a volume", "at one place", "many pids", "backwards")
+        ),
     ],
 )
 def test_memory_of_open_bios_is_bounded(tmp_path: Path, what: str) -> None:
@@ -171,6 +205,11 @@ def test_memory_of_open_bios_is_bounded(tmp_path: Path, what: str) -> None:
     elif what == "of one hash":
         events["sector"] = np.resize(of_one_hash(), count)
         events["device"] = 0
+    elif what == "of a volume":  # of all sizes at one place and one after another, and a disk's beside them
+        events["sector"] = np.where(np.arange(count) % 2, np.arange(count) * 8, 800)
+        events["bytes"] = 512 << np.arange(count) % 22
+        events[-4:] = events_of(4, action=[QUEUE_READ, QUEUE_READ, ACTIONS["D"], ACTIONS["C"]], device=0)
+        events["time"] = 10**12 + np.arange(count)
     elif what == "many pids":
         events["action"] = 1 << 26  # process notes
         events["pid"] = np.arange(count)
