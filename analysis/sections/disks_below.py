@@ -164,7 +164,7 @@ def _notes(stack: StackResults) -> list[str]:
         for node in stack.stack.volumes
         if node.facts.get("uncounted") is True
     ]
-    return notes + [f"changed during the run: {change}" for change in stack.stack.changes]
+    return notes
 
 
 def dirty_at_start(run: Run, results: Results) -> list[str]:

@@ -75,7 +75,7 @@ def _when(at_start: bool, at_end: bool) -> str:
 
 
 def _changes(stack: Stack) -> list[str]:
-    """Lost and grown devices; the section lists all of them."""
+    """Lost and grown devices; "Warnings and gaps" lists all of them."""
     changes = list(stack.changes)
     more = [f"and {len(changes) - MOST_NAMED:,} more changes"] if len(changes) > MOST_NAMED else []
     return [f"changed during the run: {'; '.join([*changes[:MOST_NAMED], *more])}"] if changes else []

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysis.measures.compare.compared_measures import causes
+from analysis.measures.compare.compared_run import load_compared
 from analysis.measures.results import Results, measure
 from analysis.measures.stack.layer_times import disk_times
 from analysis.report import make_report
@@ -318,3 +320,12 @@ def test_tree_is_ascii_and_fits_a_mail(tmp_path: Path, kind: str) -> None:
     assert section.isascii()
     order = ["md0", "`- sda", "`- sdb", "`- sdc"] if kind == "raid5" else ["dm-0", "`- dm-1", "`- sda"]
     assert [section.index(name) for name in order] == sorted(section.index(name) for name in order)
+
+
+def test_comparison_has_what_the_layers_add(tmp_path: Path) -> None:
+    raid5().write(tmp_path / "a")
+    Spec(block=[request(START_NS + MS, 0)], run=stacked_run([node("sda", "disk", [])])).write(tmp_path / "b")
+    runs = [load_compared("A", tmp_path / "a"), load_compared("B", tmp_path / "b")]
+    values = {measure.name: measure.values for measure in causes(runs)}
+    assert values["disks' bytes / volume's, write"] == [1.5, None]
+    assert values["time in the layers, write"] == [50_000, None]

@@ -201,6 +201,22 @@ def _latencies(runs: Runs) -> Iterable[Measure]:
                 yield Measure(f"{op} {stage} p{percent:g}", "ns", _each(runs, at), True, ("block",))
 
 
+def _layers(runs: Runs) -> Iterable[Measure]:
+    """What volumes add: the disks' bytes over theirs, and the time between. A bare disk has neither."""
+    stacks = [compared.results.stack for compared in runs]
+    for op in throughput.OPS:
+        ratios = [
+            next((row.whole for row in stack.amplification if row.op == op), None) if stack else None
+            for stack in stacks
+        ]
+        times = [
+            next((row.layers_ns for row in stack.layer_times if row.op == op), None) if stack else None
+            for stack in stacks
+        ]
+        yield Measure(f"disks' bytes / volume's, {op}", "", ratios, False, ("block",))
+        yield Measure(f"time in the layers, {op}", "ns", times, True, ("block",))
+
+
 def _depth(compared: Compared) -> float | None:
     depth, lengths = compared.results.device.depth, compared.results.timeline.lengths_s
     return float(np.average(depth.at_device.mean, weights=lengths)) if depth is not None else None
@@ -275,6 +291,7 @@ def causes(runs: Runs) -> list[Measure]:
         Measure("disk writes / application's", "", _each(runs, _amplification), False, ("block", "calls")),
         *_seeks(runs),
         *_latencies(runs),
+        *_layers(runs),
         Measure("queue depth, mean", "", _each(runs, _depth), True, block),
         Measure("disk active", "share", _each(runs, _active), True, block),
         *_locks(runs),
