@@ -16,6 +16,7 @@ from analysis.measures.stack.layer_times import disk_times
 from analysis.report import make_report
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
+from tests.analysis.recomputed_stack import check_stack
 from tests.analysis.stacked import (
     DM0,
     DM1,
@@ -280,6 +281,16 @@ def test_banners_say_first_what_is_wrong_below(tmp_path: Path) -> None:
     assert "sdc is not recorded (the recorder takes 64 devices): 31.2 % of the disks' bytes" in text
     assert "md0 is degraded at the end: 1 of its disks missing; recovering at the end" in text
     assert "changed during the run: md0: lost sdb during the run" in text
+
+
+@pytest.mark.usefixtures("words_only")
+def test_section_equals_results_recomputed_from_tables(tmp_path: Path) -> None:
+    make_report(raid5().write(tmp_path / "r"))
+    check_stack(tmp_path / "r")
+    report = tmp_path / "r" / "report.txt"
+    report.write_text(report.read_text().replace("3 bio", "4 bio"))
+    with pytest.raises(AssertionError):
+        check_stack(tmp_path / "r")
 
 
 @pytest.mark.usefixtures("words_only")
