@@ -102,14 +102,14 @@ class Site:
 
     def mapped(self, part: str, *table: str, uuid: str = "") -> str:
         """Make a device-mapper device of these lines; return its path."""
-        name = f"skm-{os.getpid()}-{part}"
+        name = Path(mapped_path(part)).name
         with ExitStack() as failed:
             failed.callback(lambda: subprocess.run(["dmsetup", "remove", name], check=False))
             words = ["--uuid", f"{uuid}-{name}"] if uuid else []
             self.run("dmsetup", "create", name, *words, lines="\n".join(table))
             failed.pop_all()
         self.later("dmsetup", "remove", name)
-        return f"/dev/mapper/{name}"
+        return mapped_path(part)
 
     def array(self, level: str, *words: str, members: Sequence[str] = ()) -> str:
         """Make an md array that is in step from the start; return its path."""
@@ -142,6 +142,11 @@ class Site:
         self.later("lvm", "vgchange", *quiet, "-an", group)
         self.run("lvm", "lvcreate", *quiet, "-y", "-Wn", "-Zn", "-L", size, "-n", "vol-one", *words, group)
         return f"/dev/{group}/vol-one"
+
+
+def mapped_path(part: str) -> str:
+    """Return the path of a device-mapper device of this test run."""
+    return f"/dev/mapper/skm-{os.getpid()}-{part}"
 
 
 def wipe(device: str, size_bytes: int = MIB) -> None:
