@@ -173,7 +173,7 @@ def test_hanging_layer_shows_as_time_in_the_layers(tmp_path: Path) -> None:
     times = rows["complete_ns"].astype(float) - rows["queue_ns"]
     slow = rows[times >= 0.9 * HANG_SECONDS * 1e9]
     assert len(slow) >= 1
-    served = leaf[[int(origin) in set(slow["id"].tolist()) for origin in leaf["origin"]]]
+    served = leaf[[int(origin) in set(slow["bio_id"].tolist()) for origin in leaf["origin"]]]
     assert len(served) >= 1
     assert (served["complete_ns"].astype(float) - served["issue_ns"] < 0.5 * HANG_SECONDS * 1e9).all()
 

@@ -12,7 +12,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ from tests.collectors.recording import (
     recording,
     run_inside,
 )
-from tests.collectors.stacks import Layers, Site
+from tests.collectors.stack_kinds import KINDS, Kind
+from tests.collectors.stacks import CHUNK_SECTORS, Layers, Site
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf, pytest.mark.long]
@@ -55,61 +56,6 @@ dd if=direct of=/dev/null bs=4K count=8 skip=11 iflag=direct
 """
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A stack, and what is known of it without looking."""
-
-    build: Callable[[Site], list[str]]
-    disks: int
-    modules: tuple[str, ...] = ("dm-mod",)
-    programs: tuple[str, ...] = ("dmsetup",)
-    write_copies: int = 1  # what the leaves write for each byte written to the volume, parity apart
-    # Whether every byte at the leaves serves a bio of the volume: the layer has no metadata or copies.
-    is_plain: bool = True
-    quiet_seconds: float = 0.3  # md writes its bitmap and superblock later
-    mkfs: tuple[str, ...] = EXT4
-
-
-def md(
-    build: Callable[[Site], list[str]],
-    disks: int,
-    *modules: str,
-    write_copies: int = 1,
-    quiet_seconds: float = 1.0,
-) -> Kind:
-    """Arrays, which write superblocks, and some a bitmap seconds later."""
-    return Kind(build, disks, modules, ("mdadm",), write_copies, False, quiet_seconds)
-
-
-KINDS: dict[str, Kind] = {
-    "linear": Kind(stacks.linear, 2),
-    "striped": Kind(stacks.striped, 2),
-    "lvm": Kind(stacks.lvm, 1, programs=("lvm",)),
-    "crypt": Kind(stacks.crypt, 1, ("dm-crypt",)),
-    "crypt_inline": Kind(stacks.crypt_inline, 1, ("dm-crypt",)),
-    "lvm_on_crypt": Kind(stacks.lvm_on_crypt, 1, ("dm-crypt",), ("dmsetup", "lvm")),
-    "thin": Kind(stacks.thin, 2, ("dm-thin-pool",), is_plain=False),
-    "cache": Kind(stacks.cache, 3, ("dm-cache-smq",), is_plain=False),
-    "cache_writeback": Kind(stacks.cache_writeback, 3, ("dm-cache-smq",), is_plain=False),
-    "writecache": Kind(stacks.writecache, 2, ("dm-writecache",), is_plain=False),
-    "snapshot": Kind(stacks.snapshot, 2, ("dm-snapshot",), is_plain=False),
-    "snapshot_origin": Kind(stacks.snapshot_origin, 2, ("dm-snapshot",), is_plain=False),
-    "raid0": Kind(stacks.raid0, 2, ("raid0",), ("mdadm",)),
-    "raid1": md(stacks.raid1, 2, "raid1", write_copies=2, quiet_seconds=4.0),
-    "raid5": md(stacks.raid5, 3, "raid456"),
-    "raid6": md(stacks.raid6, 4, "raid456"),
-    "raid10": md(stacks.raid10, 4, "raid10", write_copies=2),
-    "crypt_on_raid5": md(stacks.crypt_on_raid5, 3, "raid456", "dm-crypt"),
-    "lvm_on_raid1": md(stacks.lvm_on_raid1, 2, "raid1", "dm-mod", write_copies=2, quiet_seconds=4.0),
-    "lvm_raid1": Kind(stacks.lvm_raid1, 2, ("dm-raid",), ("lvm",), 2, False, 4.0),
-    "multipath": Kind(stacks.multipath, 1, ("dm-round-robin",)),
-    "bcache": Kind(stacks.bcache, 2, ("bcache",), ("make-bcache",), is_plain=False),
-    "bcache_writeback": Kind(stacks.bcache_writeback, 2, ("bcache",), ("make-bcache",), is_plain=False),
-    "nvme": Kind(stacks.nvme, 0, ("nvmet-tcp", "nvme-tcp"), ("nvme",)),
-    "md_linear": Kind(stacks.md_linear, 2, ("linear",), ("mdadm",)),
-}
-
-
 @dataclass
 class Recorded:
     """One recording of a stack."""
@@ -123,7 +69,7 @@ class Recorded:
     cgroup_id: int
     block: NamedRows
     volume: NamedRows
-    offsets: dict[str, int] = field(default_factory=dict)
+    data_offset: int  # of an md array's members, in sectors; 0: no array
 
     def counted(self, name: str, at: int) -> int:
         return self.after[name][at] - self.before[name][at]
@@ -165,7 +111,7 @@ def record(kind: Kind, folder: Path, undo: ExitStack) -> Recorded:
     roots = kind.build(Site(ram, undo, kind.disks))
     layers = stacks.layers(roots)
     words, devs = words_of(layers)
-    subprocess.run([*kind.mkfs, *roots], check=True, capture_output=True)
+    subprocess.run([*EXT4, roots[0]], check=True, capture_output=True)
     group = undo.enter_context(cgroup())
     for _ in range(3):  # a layer may write something of its own while the recorder starts
         started = stacks.idle_stats(layers.devices, kind.quiet_seconds)
@@ -184,8 +130,19 @@ def record(kind: Kind, folder: Path, undo: ExitStack) -> Recorded:
         pytest.fail("the stack writes by itself, without an end")
     assert {name: stacks.stat(name) for name in layers.devices} == after, "a layer wrote at the end"
     volume = NamedRows(out / "volume.rec")
+    member = Path("/sys/block", layers.roots[0], "md", f"dev-{layers.leaves[0]}", "offset")
+    offset = int(member.read_text()) if member.exists() else 0
     return Recorded(
-        kind, layers, devs, before, after, run, group.stat().st_ino, NamedRows(out / "block.rec"), volume
+        kind,
+        layers,
+        devs,
+        before,
+        after,
+        run,
+        group.stat().st_ino,
+        NamedRows(out / "block.rec"),
+        volume,
+        offset,
     )
 
 
@@ -262,7 +219,7 @@ def test_leaf_bytes_by_origin_are_the_volumes_times_copies(
 def test_every_origin_is_a_bio_of_the_volume(recorded: Recorded) -> None:
     """A request names a bio that was there, lies in its range, and has all else from the bio."""
     top = recorded.top
-    by_id = {int(row["id"]): row for row in top}
+    by_id = {int(row["bio_id"]): row for row in top}
     assert len(by_id) == len(top)
     leaf = recorded.leaf
     served = leaf[leaf["origin"] != 0]
@@ -279,12 +236,30 @@ def test_every_origin_is_a_bio_of_the_volume(recorded: Recorded) -> None:
         assert [row[name] for name in names] == [bio[name] for name in names], (row, bio)
 
 
+def test_requests_lie_where_the_stack_puts_their_origin(recorded: Recorded) -> None:
+    """By the arithmetic of each layout: the request's first sector, and the volume's that it serves."""
+    where = recorded.kind.place
+    if where is None:
+        return
+    leaf = recorded.leaf
+    served = leaf[(leaf["origin"] != 0) & (leaf["bytes"] > 0)]
+    served = served[recorded.block.named(served, "class") != "parity"]
+    disks = {recorded.devs[name]: at for at, name in enumerate(recorded.layers.leaves)}
+    assert len(served) > 20
+    for row in served:
+        places = where(int(row["origin_sector"]), recorded.data_offset)
+        assert (disks[int(row["dev"])], int(row["sector"])) in places, (row, places)
+
+
 def test_middle_layers_name_the_same_origin(recorded: Recorded) -> None:
     """Bios of the layers between, too."""
-    top = {int(row["id"]): row for row in recorded.top}
+    top = {int(row["bio_id"]): row for row in recorded.top}
     for name in recorded.layers.volumes[1:]:
         rows = recorded.volume.of(recorded.devs[name])
-        for row in rows[rows["origin"] != rows["id"]]:
+        served = rows[rows["origin"] != rows["bio_id"]]
+        if recorded.kind.is_plain:
+            assert len(served) == len(rows) > 20
+        for row in served:
             bio = top[int(row["origin"])]
             assert [row[key] for key in ("class", "ino", "comm")] == [
                 bio[key] for key in ("class", "ino", "comm")
@@ -334,3 +309,32 @@ def test_direct_io_has_the_workloads_cgroup(recorded: Recorded) -> None:
         assert len(rows) > 10
         assert set(rows["cgroup"].tolist()) == {recorded.cgroup_id}
         assert rows["in_workload"].all()
+
+
+@pytest.mark.parametrize(("level", "data_disks", "parity_disks"), [("raid5", 2, 1), ("raid6", 2, 2)])
+def test_parity_of_full_stripes_is_its_share(
+    tmp_path: Path, level: str, data_disks: int, parity_disks: int
+) -> None:
+    """Whole stripes by direct I/O: parity is 1/(n-1) of the data (raid6: 2/(n-2)), and nothing is read."""
+    stacks.need(["raid456"], ["mdadm"])
+    kind = KINDS[level]
+    stripe_bytes = data_disks * CHUNK_SECTORS * SECTOR_BYTES
+    with ExitStack() as undo:
+        site = Site(undo.enter_context(tmpfs(tmp_path / "ram", "1G")), undo, kind.disks)
+        (array,) = kind.build(site)
+        layers = stacks.layers([array])
+        words, devs = words_of(layers)
+        stacks.idle_stats(layers.devices, kind.quiet_seconds)
+        with recording(tmp_path / "out", "--collect", "block", *words):
+            write = ["dd", "if=/dev/zero", f"of={array}", f"bs={stripe_bytes}", "count=64", "oflag=direct"]
+            subprocess.run(write, check=True, capture_output=True)
+            stacks.idle_stats(layers.devices, kind.quiet_seconds)
+    block = NamedRows(tmp_path / "out/block.rec")
+    rows = block.rows[np.isin(block.rows["dev"], [devs[name] for name in layers.leaves])]
+    classes, ops = block.named(rows, "class"), block.named(rows, "op")
+    writes = ops == "write"
+    assert int(rows["bytes"][writes & (classes == "data")].sum()) == 64 * stripe_bytes
+    parity = int(rows["bytes"][writes & (classes == "parity")].sum())
+    assert parity == 64 * stripe_bytes * parity_disks // data_disks
+    assert set(rows["comm"][writes & np.isin(classes, ["data", "parity"])].tolist()) == {b"dd"}
+    assert not rows["bytes"][(ops == "read") & (classes == "volume")].any()
