@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from tests.collectors import stacks
 from tests.collectors.stacks import CHUNK_SECTORS, DISK_SECTORS, Site
 
+EXT4 = ("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0")
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -22,7 +24,7 @@ class Kind:
     # Whether every byte at the leaves serves a bio of the volume: the layer has no metadata or copies.
     is_plain: bool = True
     quiet_seconds: float = 0.3  # md writes its bitmap and superblock later
-    # (sector of the volume, first sector of md's data on a member) -> places: number of the leaf, sector there
+    # (sector of the volume, first data sector of a member) -> places: number of the leaf, sector there
     place: Callable[[int, int], list[tuple[int, int]]] | None = None
 
 

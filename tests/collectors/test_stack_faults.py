@@ -22,13 +22,13 @@ from tests.collectors.loop_disk import mounted, tmpfs
 from tests.collectors.named_rows import NamedRows
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import Job, wait_for
+from tests.collectors.stack_kinds import EXT4
 from tests.collectors.stacks import DISK_SECTORS, Site, mapped_path
 from tests.marks import needs_root
 from workloads.system.guest import GUEST
 
 pytestmark = [needs_root, needs_btf, pytest.mark.long]
 
-MKFS = ("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0")
 HANG_SECONDS = 2
 # Direct writes before and after the test acts. What fails after is the test's own doing.
 WORKLOAD = """
@@ -61,7 +61,7 @@ def placed(folder: Path, disks: int, build: Callable[[Site], str]) -> Iterator[P
     with ExitStack() as undo:
         site = Site(undo.enter_context(tmpfs(folder / "ram", "1G")), undo, disks)
         top = build(site)
-        site.run(*MKFS, top)
+        site.run(*EXT4, top)
         mnt = undo.enter_context(mounted(top, folder / "mnt"))
         (mnt / "after").write_bytes(bytes(1 << 19))
         os.sync()

@@ -29,13 +29,12 @@ from tests.collectors.recording import (
     recording,
     run_inside,
 )
-from tests.collectors.stack_kinds import KINDS, Kind
+from tests.collectors.stack_kinds import EXT4, KINDS, Kind
 from tests.collectors.stacks import CHUNK_SECTORS, Layers, Site
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf, pytest.mark.long]
 
-EXT4 = ("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0")
 PARITY = ("parity",)
 OWN = ("volume",)
 # Buffered and direct, small and large, data and metadata; read back with cold caches.
