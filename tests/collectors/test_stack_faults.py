@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Stacks that change or fail while they are recorded: said in run.json, and nothing is left behind.
 
-A volume that is extended, an array that loses a disk, a layer that hangs or gives errors. Each is one
+An array that loses a disk, a path that fails, a layer that hangs or gives errors. Each is one
 `make trace DIR=` on a file system that the test mounts, and the test acts in the middle of the workload.
 """
 
@@ -105,26 +105,6 @@ def exchange(site: Site, part: str, table: str) -> None:
     site.run("dmsetup", "suspend", "--noflush", "--nolockfs", path)
     site.run("dmsetup", "load", path, lines=table)
     site.run("dmsetup", "resume", path)
-
-
-def test_extended_volume_is_said_to_have_grown(tmp_path: Path) -> None:
-    stacks.need(["dm-mod"], ["dmsetup"])
-
-    def build(site: Site) -> str:
-        return site.mapped("grows", f"0 {DISK_SECTORS} linear {site.disks[0]} 0")
-
-    with placed(tmp_path, 2, build) as place:
-
-        def extend() -> None:
-            one, two = place.site.disks
-            table = f"0 {DISK_SECTORS} linear {one} 0\n{DISK_SECTORS} {DISK_SECTORS} linear {two} 0"
-            exchange(place.site, "grows", table)
-
-        job = traced(place, extend)
-        changes = job.run.facts["stack"]["changes"]
-    assert f"{place.top}: grew from 64M to 128M" in changes
-    assert any("got" in text for text in changes)
-    assert all(any(text in warning for warning in job.run.facts["warnings"]) for text in changes)
 
 
 @pytest.mark.parametrize("level", ["raid1", "raid5"])
