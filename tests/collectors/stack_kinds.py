@@ -23,6 +23,11 @@ class Kind:
     write_copies: int = 1  # what the leaves write for each byte written to the volume, parity apart
     # Whether every byte at the leaves serves a bio of the volume: the layer has no metadata or copies.
     is_plain: bool = True
+    # Some of the volume's bytes are sent down without a remap (bcache always; dm's thin, cache and snapshot
+    # after they waited for a copy or a mapping): no origin, but the class and inode of their pages.
+    by_page: bool = False
+    copies_vary: bool = False  # a cache has some of the bytes a second time
+    has_holes: bool = False  # reads of what was never written reach no disk
     quiet_seconds: float = 0.3  # md writes its bitmap and superblock later
     # (sector of the volume, first data sector of a member) -> places: number of the leaf, sector there
     place: Callable[[int, int], list[tuple[int, int]]] | None = None
@@ -72,7 +77,27 @@ def md(
     place: Callable[[int, int], list[tuple[int, int]]] | None = None,
 ) -> Kind:
     """Arrays, which write superblocks, and some a bitmap seconds later."""
-    return Kind(build, disks, modules, ("mdadm",), write_copies, False, quiet_seconds, place)
+    return Kind(
+        build,
+        disks,
+        modules,
+        ("mdadm",),
+        write_copies,
+        is_plain=False,
+        quiet_seconds=quiet_seconds,
+        place=place,
+    )
+
+
+def layered(
+    build: Callable[[Site], list[str]],
+    disks: int,
+    module: str,
+    program: str = "dmsetup",
+    copies_vary: bool = False,
+) -> Kind:
+    """Layers with copies and metadata of their own, which pass some bios on without a remap."""
+    return Kind(build, disks, (module,), (program,), is_plain=False, by_page=True, copies_vary=copies_vary)
 
 
 KINDS: dict[str, Kind] = {
@@ -82,12 +107,12 @@ KINDS: dict[str, Kind] = {
     "crypt": Kind(stacks.crypt, 1, ("dm-crypt",), place=shifted(1)),
     "crypt_inline": Kind(stacks.crypt_inline, 1, ("dm-crypt",), place=shifted(1)),
     "lvm_on_crypt": Kind(stacks.lvm_on_crypt, 1, ("dm-crypt",), ("dmsetup", "lvm"), place=shifted(1, 2048)),
-    "thin": Kind(stacks.thin, 2, ("dm-thin-pool",), is_plain=False),
-    "cache": Kind(stacks.cache, 3, ("dm-cache-smq",), is_plain=False),
-    "cache_writeback": Kind(stacks.cache_writeback, 3, ("dm-cache-smq",), is_plain=False),
+    "thin": Kind(stacks.thin, 2, ("dm-thin-pool",), is_plain=False, by_page=True, has_holes=True),
+    "cache": layered(stacks.cache, 3, "dm-cache-smq", copies_vary=True),
+    "cache_writeback": layered(stacks.cache_writeback, 3, "dm-cache-smq", copies_vary=True),
     "writecache": Kind(stacks.writecache, 2, ("dm-writecache",), is_plain=False),
-    "snapshot": Kind(stacks.snapshot, 2, ("dm-snapshot",), is_plain=False),
-    "snapshot_origin": Kind(stacks.snapshot_origin, 2, ("dm-snapshot",), is_plain=False),
+    "snapshot": layered(stacks.snapshot, 2, "dm-snapshot"),
+    "snapshot_origin": layered(stacks.snapshot_origin, 2, "dm-snapshot"),
     "raid0": Kind(stacks.raid0, 2, ("raid0",), ("mdadm",), place=in_stripes),
     "raid1": md(stacks.raid1, 2, "raid1", write_copies=2, quiet_seconds=4.0, place=shifted(2)),
     "raid5": md(stacks.raid5, 3, "raid456", place=in_raid5),
@@ -95,10 +120,12 @@ KINDS: dict[str, Kind] = {
     "raid10": md(stacks.raid10, 4, "raid10", write_copies=2, place=in_raid10),
     "crypt_on_raid5": md(stacks.crypt_on_raid5, 3, "raid456", "dm-crypt"),
     "lvm_on_raid1": md(stacks.lvm_on_raid1, 2, "raid1", "dm-mod", write_copies=2, quiet_seconds=4.0),
-    "lvm_raid1": Kind(stacks.lvm_raid1, 2, ("dm-raid",), ("lvm",), 2, False, 4.0),
+    "lvm_raid1": Kind(stacks.lvm_raid1, 2, ("dm-raid",), ("lvm",), 2, is_plain=False, quiet_seconds=4.0),
     "multipath": Kind(stacks.multipath, 1, ("dm-round-robin",), place=shifted(2)),
-    "bcache": Kind(stacks.bcache, 2, ("bcache",), ("make-bcache",), is_plain=False),
-    "bcache_writeback": Kind(stacks.bcache_writeback, 2, ("bcache",), ("make-bcache",), is_plain=False),
+    "bcache": layered(stacks.bcache, 2, "bcache", program="make-bcache", copies_vary=True),
+    "bcache_writeback": layered(
+        stacks.bcache_writeback, 2, "bcache", program="make-bcache", copies_vary=True
+    ),
     "nvme": Kind(stacks.nvme, 0, ("nvmet-tcp", "nvme-tcp"), ("nvme",), place=shifted(2)),
     "md_linear": Kind(stacks.md_linear, 2, ("linear",), ("mdadm",)),
 }

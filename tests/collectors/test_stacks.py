@@ -217,17 +217,24 @@ def test_leaf_bytes_by_origin_are_the_volumes_times_copies(
     served = (leaf["origin_dev"] == recorded.top_dev) & (classes != "parity")
     for op in ("read", "write"):
         of_op = block.named(leaf, "op") == op
-        top = int(recorded.volume.of(recorded.top_dev, op=op)["bytes"].sum())
+        bios = recorded.volume.of(recorded.top_dev, op=op)
         copies = recorded.kind.write_copies if op == "write" else 1
-        by_origin, all_of = int(leaf[of_op & served]["bytes"].sum()), int(leaf[of_op]["bytes"].sum())
-        own: Counter[str] = Counter()
+        wanted = int(bios["bytes"][bios["error"] == 0].sum()) * copies
+        by_origin = int(leaf[of_op & served]["bytes"].sum())
+        others: Counter[str] = Counter()
         for name, size in zip(classes[of_op & ~served], leaf[of_op & ~served]["bytes"], strict=True):
-            own[name] += int(size)
-        record_property(op, f"volume {top}, by origin {by_origin}, own {dict(own)}")
-        assert set(own) <= {"volume", "parity"}, (op, own)
-        assert by_origin == top * copies, (op, more_than_whole(recorded, op, copies))
+            others[name] += int(size)
+        record_property(op, f"volume {wanted // copies}, by origin {by_origin}, others {dict(others)}")
+        by_page = others.total() - others["volume"] - others["parity"]
+        assert recorded.kind.by_page or by_page == 0, (op, others)
+        if recorded.kind.has_holes and op == "read":
+            assert 0 < by_origin + by_page <= wanted
+        elif recorded.kind.copies_vary:
+            assert by_origin + by_page >= wanted or op == "read", op
+        else:
+            assert by_origin + by_page == wanted, (op, more_than_whole(recorded, op, copies))
         if recorded.kind.is_plain:
-            assert by_origin == all_of, op
+            assert others.total() == 0, op
 
 
 def test_every_origin_is_a_bio_of_the_volume(recorded: Recorded) -> None:
@@ -299,6 +306,9 @@ def test_classes_and_inodes_have_the_same_bytes_in_both_views(
                   if mine[key] * copies != leaves[key]}  # fmt: skip
         share = sum(abs(a - b) for a, b in differ.values()) / max(total * copies, 1)
         record_property(op, f"{len(mine)} of (class, inode), {100 * share:.3f} % differ {differ or ''}")
+        if recorded.kind.copies_vary or (recorded.kind.has_holes and op == "read"):
+            assert op == "read" or all(leaves[key] >= mine[key] for key in mine), differ
+            continue
         if not leaf["merges"].any():  # a request of several bios has the first one's class and inode
             assert differ == {}
         assert "data" in {name for name, _ in mine}
@@ -320,7 +330,7 @@ def test_direct_io_has_the_workloads_cgroup(recorded: Recorded) -> None:
     """At both layers: dd's direct writes and reads."""
     for table, rows in ((recorded.volume, recorded.top), (recorded.block, recorded.leaf)):
         rows = rows[(rows["comm"] == b"dd") & (table.named(rows, "class") == "data")]
-        assert len(rows) > 10
+        assert len(rows) > 10 or recorded.kind.copies_vary
         assert set(rows["cgroup"].tolist()) == {recorded.cgroup_id}
         assert rows["in_workload"].all()
 
