@@ -91,13 +91,18 @@ class _Tracer:
 
 
 class Blktrace(Running):
-    """Block traces of a session's disks, by the blktrace program or the kernel's tracer, or off."""
+    """Block traces of disks and volumes, by the blktrace program or the kernel's tracer, or off."""
 
-    def __init__(self, raw: Path, disks: Sequence[str], janitor: Janitor) -> None:
-        """Start tracing. Raises MachineError if another program uses what it needs, RunError if it fails."""
+    def __init__(
+        self, raw: Path, disks: Sequence[str], janitor: Janitor, left_out: Sequence[str] = ()
+    ) -> None:
+        """Start tracing. left_out: disks that cannot be traced.
+
+        Raises MachineError if another program uses what it needs, RunError if it fails.
+        """
         self.state = {"state": "off", "why": "", "remedy": ""}
         self.states = {"blktrace": self.state}
-        self._facts: dict[str, Any] = {"by": None}
+        self._facts: dict[str, Any] = {"by": None, **({"left_out": list(left_out)} if left_out else {})}
         self._counts: dict[str, Any] = {}
         self._is_stopped = False
         self._is_cut = False  # ended for want of room
@@ -218,7 +223,8 @@ def recover(raw: Path) -> dict[str, Any]:
 
 def _start(scope: Scope, names: Sequence[str]) -> Running:
     # A hidden path of NVMe multipath has no node that blktrace could open.
-    return Blktrace(scope.raw, [*scope.disks, *scope.layers.volumes], scope.janitor)
+    devices = [*scope.disks, *scope.layers.volumes]
+    return Blktrace(scope.raw, devices, scope.janitor, scope.layers.hidden)
 
 
 COLLECTOR = Collector(

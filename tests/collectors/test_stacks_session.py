@@ -103,6 +103,19 @@ def test_directory_on_a_volume_has_every_layer(
     assert journal and job.run.facts["filesystem"]["geometry"]["spans"][0]["dev"] == stack["roots"][0]["dev"]
 
 
+def test_blktrace_has_volume_and_disk(tmp_path: Path, undo: ExitStack) -> None:
+    stacks.need(["dm-mod"], ["dmsetup"])
+    site = Site(tmp_path, undo, 1)
+    (disk,) = site.disks
+    path = site.mapped("linear", f"0 {DISK_SECTORS} linear {disk} 0")
+    directory = on(path, tmp_path, undo)
+    job = finished(tmp_path / "run", DIR=str(directory), CMD=WRITES, COLLECT="block blktrace")
+    assert job.run.losses["collectors"]["blktrace"]["state"] == "on"
+    for device in (disk, path):
+        files = (tmp_path / "run/raw").glob(f"{stacks.name_of(device)}.blktrace.*")
+        assert sum(file.stat().st_size for file in files) > 0
+
+
 def test_watched_disk_brings_the_volumes_above(tmp_path: Path, undo: ExitStack) -> None:
     stacks.need(["dm-mod"], ["dmsetup"])
     site = Site(tmp_path, undo, 2)
