@@ -111,23 +111,24 @@ def _btrfs(mount: Mount, graph: Graph, main: str | None, directory: Path | None)
 
 def _ext(mount: Mount, graph: Graph, main: str | None, directory: Path | None) -> FsDevices:
     """Find an external journal by its uuid, among the device that the superblock names and those of jbd2."""
+    external = [name for name in _listed(_JBD2) if name in graph.nodes]  # internal ones end in "-8"
+    if main is None or (_JBD2.is_dir() and not external):
+        return FsDevices(tuple(_one(main)))
     superblock = _read_at(main, _SUPERBLOCK_AT, 1024)
-    journal = external_journal_of_ext(superblock) if superblock is not None else None
-    if main is None or journal is None:
-        unread = superblock is None and main is not None and os.geteuid() == 0
-        return FsDevices(
-            tuple(_one(main)), ("its journal, if it is elsewhere: the superblock can't be read",) * unread
-        )
+    if superblock is None:
+        unread = "its journal, if that is elsewhere: the superblock cannot be read"
+        return FsDevices(tuple(_one(main)), (unread,) if os.geteuid() == 0 else ())
+    journal = external_journal_of_ext(superblock)
+    if journal is None:
+        return FsDevices(tuple(_one(main)))
     number, wanted = journal
-    names = [name for name in _listed(_JBD2) if name in graph.nodes]  # internal ones end in "-8"
     named = graph.by_number(number)
-    for name in dict.fromkeys([*([named.name] if named is not None else []), *names]):
+    for name in dict.fromkeys([*([named.name] if named is not None else []), *external]):
         other = _read_at(name, _SUPERBLOCK_AT, 1024)
         if other is not None and other[0x68:0x78] == wanted:
             return FsDevices((*_one(main), FsDevice(name, "journal")))
-    return FsDevices(
-        tuple(_one(main)), (f"the disk of its journal, which was not found (uuid {uuid.UUID(bytes=wanted)})",)
-    )
+    lost = f"the disk of its journal, which was not found (uuid {uuid.UUID(bytes=wanted)})"
+    return FsDevices(tuple(_one(main)), (lost,))
 
 
 def external_journal_of_ext(superblock: bytes) -> tuple[str, bytes] | None:

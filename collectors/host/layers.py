@@ -99,7 +99,8 @@ def choose(graph: Graph, roots: Sequence[Root], most: int = MOST) -> Layers:
 
 def roots_of(graph: Graph, found: FsDevices) -> list[Root]:
     """Return the whole devices of a file system's devices."""
-    nodes = [(graph.nodes[device.name], device.role) for device in found.devices]
+    devices = [device for device in found.devices if device.name in graph.nodes]  # others have just gone
+    nodes = [(graph.nodes[device.name], device.role) for device in devices]
     return [Root(node.disk, role, node.name if node.name != node.disk else "") for node, role in nodes]
 
 

@@ -8,12 +8,14 @@ lines tell the same from run.json: only a device that was not found is a warning
 from collections.abc import Sequence
 from typing import Any
 
-from collectors.host import device_counters, layers, stack_changes
+from collectors.host import device_counters, layers, planned_stack, stack_changes
 from collectors.host.layers import Layers, Root
 from collectors.trace.context import RunContext
 from workloads.disks import queue
 from workloads.system import device_graph
 from workloads.system.device_graph import Graph, Node, is_leaf
+
+_COLUMNS = 80 - 12  # right of a step's label
 
 
 class Stack:
@@ -92,13 +94,7 @@ class Stack:
         ]
 
     def _draw(self) -> None:
-        lines = device_graph.draw(self._graph, [root.name for root in self.layers.roots])
-        others = sorted(self.layers.neighbours)
-        if others:
-            lines.append(f"other volumes on the same devices: {', '.join(others)}")
-        for name, why in self.layers.why_not.items():
-            lines.append(f"not recorded: {name} ({why})")
-        for number, line in enumerate(lines):
+        for number, line in enumerate(planned_stack.lines(self._graph, self.layers, (), _COLUMNS)):
             self._context.say("" if number else "stack", line)
 
     def _facts(self) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def test_stack_has_counters_states_and_changes(sysfs: FakeSysfs) -> None:
         count(sysfs, name, 0)
     context = FakeContext()
     stack = stack_of(context, Root("dm-0", "data"), missing=("its log",))
-    assert context.lines[0] == "/dev/vg/a (dm-0)  LVM, 1G" and len(context.lines) == 4
+    assert context.lines[0] == "/dev/vg/a (dm-0)  LVM, 1G [bios]" and len(context.lines) == 4
     stack.note_start()
     for name, size_bytes in (("sda", 4 * MB), ("sdb", 1 * MB), ("dm-0", 4 * MB)):
         count(sysfs, name, size_bytes // 512 * 512)
