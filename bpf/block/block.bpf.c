@@ -251,7 +251,7 @@ int rq_requeue(u64 *ctx)
 			entry->insert_ns = slot->record.insert_ns;
 			entry->requeues = slot->record.requeues;
 		}
-		entry->done_bytes = slot->done_bytes;
+		entry->done_bytes = slot->record.end_by_ns;
 		slot->request = 0;
 	}
 	entry->requeues++;
@@ -312,20 +312,22 @@ int rq_issue(u64 *ctx)
 		write_record(record, RING_ISSUE);
 	}
 	slot->request = 0; /* the slot is complete only at the end of this program */
-	slot->done_bytes = 0;
-	slot->has_parts = 0;
-	record->end_by_ns = 0;
+	if (have_volumes)
+		slot->has_parts = 0;
+	record->end_by_ns = 0; /* bytes completed */
 	record->sector = rq->__sector;
 	record->bytes = rq->__data_len;
 	record->dev = dev_number[index & (MAX_DEVS - 1)];
 	record->op = op_of(cmd_flags);
 	record->flags = flags_of(cmd_flags);
 	record->ino = 0;
-	record->origin = 0;
-	record->origin_ns = 0;
-	record->origin_sector = 0;
-	record->origin_dev = 0;
-	record->parity_bytes = 0;
+	if (have_volumes) {
+		record->origin = 0;
+		record->origin_ns = 0;
+		record->origin_sector = 0;
+		record->origin_dev = 0;
+		record->parity_bytes = 0;
+	}
 	record->sb_dev = 0;
 	record->charged = BLOCK_CHARGED_UNKNOWN;
 	record->merges = 0;
@@ -354,9 +356,8 @@ int rq_issue(u64 *ctx)
 					 record->op == BLOCK_OP_WRITE;
 
 			classify_bottom(&owner, record->flags, bio, gendisk, has_pages, PROG_ISSUE);
-			record->class = owner.class;
-			if (have_volumes && origin && !origin->id)
-				record->class = BLOCK_CLASS_PARITY;
+			record->class = have_volumes && origin && !origin->id ? origin->own_class
+									      : owner.class;
 			if (owner.ino) {
 				record->ino = owner.ino;
 				record->sb_dev = owner.sb_dev;
@@ -390,7 +391,7 @@ int rq_issue(u64 *ctx)
 			    rq->start_time_ns < entry->queue_ns)
 				entry->queue_ns = rq->start_time_ns;
 			/* The record covers the whole request, even if the driver is issued the rest of it again. */
-			slot->done_bytes = entry->done_bytes;
+			record->end_by_ns = entry->done_bytes;
 			record->bytes += entry->done_bytes;
 			record->sector -= entry->done_bytes / 512;
 		}
@@ -448,7 +449,7 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	if (bytes < rq->__data_len) {
 		COUNT(partial);
 		if (slot && slot->request == (u64)rq)
-			slot->done_bytes += bytes;
+			slot->record.end_by_ns += bytes;
 		return 0;
 	}
 	is_known = slot && slot->request == (u64)rq;
@@ -458,6 +459,7 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 		return 0;
 	if (is_known) {
 		slot->record.complete_ns = bpf_ktime_get_ns();
+		slot->record.end_by_ns = 0;
 		/*
 		 * A blk_status_t; -errno before Linux kernel commit 8a7d267b4a2c ("block: don't call
 		 * blk_status_to_errno in blk_update_request") (in v5.16). The recorder makes it an errno.
@@ -496,7 +498,9 @@ static __always_inline void remap(struct bio *bio, const volatile struct dev_ent
 	if (old->flags & DEV_VOLUME) {
 		/* Of a stripe only the data has a place on the volume; the parity's is 0 (raid5.c, ops_run_io()). */
 		is_parity = dev_has_parity[index] && is_write && !from &&
-			    to >= dev_data_offset[index] + 8;
+			    (to >= dev_data_offset[index] + 8 ||
+			     (dev_first_member[index] && sent_to(bio) &&
+			      sent_to(bio) != dev_first_member[index]));
 		if (!bytes)
 			slot = find_volume_flush(index);
 		else if (!is_parity)
@@ -520,6 +524,7 @@ static __always_inline void remap(struct bio *bio, const volatile struct dev_ent
 	if (!set) {
 		origin->bio = address;
 		origin->id = 0;
+		origin->own_class = BLOCK_CLASS_PARITY;
 		origin->part = NO_SLOT;
 		origin->sector = to;
 		origin->at_ns = bpf_ktime_get_ns();

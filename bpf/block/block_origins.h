@@ -21,7 +21,7 @@
 
 struct origin {
 	u64 bio;	/* address of the bio on its way down; 0: empty */
-	u64 id;		/* of the top volume's bio; 0: parity */
+	u64 id;		/* of the top volume's bio; 0: a layer's own, of own_class */
 	u64 top_sector; /* on the top volume, of the sector below */
 	u64 sector;	/* where the bio was sent to, in the device's own sectors */
 	u64 at_ns;	/* when it was entered */
@@ -29,6 +29,7 @@ struct origin {
 	u32 slot;	/* in volume_bios, of the top volume's bio */
 	u32 part; /* in volume_bios, of the volume's bio that ends with the request; NO_SLOT: none */
 	u8 waits; /* not queued yet */
+	enum block_class own_class;
 };
 
 struct origin_set {

@@ -64,19 +64,20 @@ enum block_charged {
  * bio that is no parity, if there is one.
  */
 struct block_record {
-	u64 queue_ns;	 /* its oldest bio was submitted (blktrace's Q) */
-	u64 insert_ns;	 /* put into the scheduler (I), the first of its parts; 0: never */
-	u64 issue_ns;	 /* handed to the driver (D), the last time if it was requeued */
-	u64 complete_ns; /* completed whole (C); 0: completed at an unknown time */
-	u64 end_by_ns; /* where complete_ns is 0: completed by then (tag free, or disk idle); 0: not known */
-	u64 sector;
-	u64 ino; /* of the file that the first page belongs to; 0: none, or not known */
+	/* Zero on a bare disk, where the programs do not even write it; queue_ns is the first they do. */
 	u64 origin; /* id of the bio to the top volume that this request serves (volume_record); 0: none */
 	u64 origin_ns;	   /* that bio was submitted to the top volume */
 	u64 origin_sector; /* sector of the top volume that the request's first sector holds */
-	u64 cgroup;	   /* cgroup2 id of the submitting task; 0: not known */
 	u32 origin_dev;	   /* the top volume, as dev; 0: none */
 	u32 parity_bytes;  /* of `bytes`; all of them in class parity */
+	u64 queue_ns;	   /* its oldest bio was submitted (blktrace's Q) */
+	u64 insert_ns;	   /* put into the scheduler (I), the first of its parts; 0: never */
+	u64 issue_ns;	   /* handed to the driver (D), the last time if it was requeued */
+	u64 complete_ns;   /* completed whole (C); 0: completed at an unknown time */
+	u64 end_by_ns; /* where complete_ns is 0: completed by then (tag free, or disk idle); 0: not known */
+	u64 sector;
+	u64 ino;    /* of the file that the first page belongs to; 0: none, or not known */
+	u64 cgroup; /* cgroup2 id of the submitting task; 0: not known */
 	u32 bytes;
 	u32 dev; /* of the disk, major << 20 | minor */
 	/*
@@ -107,7 +108,7 @@ struct volume_record {
 	u64 sector;	 /* first sector on the volume, at Q */
 	u64 ino;
 	u64 bio_id; /* unique in the run, never 0 */
-	u64 origin; /* id of the bio to the top volume that it serves; at the top its own */
+	u64 origin; /* id of the bio to the top volume that it serves; at the top its own; 0: a layer's own */
 	u64 cgroup; /* cgroup2 id of the submitting task */
 	u32 bytes;  /* at Q: a split later shortens the kernel's own */
 	u32 dev;    /* of the volume, major << 20 | minor */
@@ -189,12 +190,17 @@ struct volume_set {
 	struct volume_bio way[VOLUME_WAYS];
 };
 
-/* A request in flight: between issue and completion. */
+/*
+ * A request in flight: between issue and completion. Of three cache lines the second and third have all that a request on
+ * a bare disk needs.
+ */
 struct block_inflight {
+	u32 has_parts; /* its bios are parts of a volume's, which end with it */
+	u32 pad;
+	u64 pad_to_line[3];
+	struct block_record
+		record; /* its end_by_ns: bytes completed so far, from the request's start */
 	u64 request;	/* its kernel address; 0: none */
-	u32 done_bytes; /* from its start, in partial completions */
-	u32 has_parts;	/* its bios are parts of a volume's, which end with it */
-	struct block_record record;
 };
 
 /* Counts of one CPU. */

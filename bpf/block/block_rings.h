@@ -62,7 +62,11 @@ static __always_inline void write_record(const struct block_record *record,
 	to = next_in_ring(ring, ring_mask, sizeof(*to));
 	if (!to)
 		return;
-	__builtin_memcpy(to, record, sizeof(*to));
+	if (have_volumes)
+		__builtin_memcpy(to, record, sizeof(*to));
+	else /* the rest is zero, in the record and in the ring */
+		__builtin_memcpy(&to->queue_ns, &record->queue_ns,
+				 sizeof(*to) - offsetof(struct block_record, queue_ns));
 	advance_ring(ring);
 }
 

@@ -25,8 +25,9 @@ const volatile bool
 const volatile bool dev_shares_pages
 	[MAX_DEVS]; /* the volume queues clones without a remap: bcache, LVM's raid */
 const volatile bool have_sharing, have_parity; /* any volume does, any is one */
-/* md: sectors before the data on each member. */
+/* md: sectors before the data on each member; the member with the volume's first sector, 0: not known. */
 const volatile u64 dev_data_offset[MAX_DEVS];
+const volatile u32 dev_first_member[MAX_DEVS];
 /* Disks without a device number, by name (paths of NVMe multipath), and the numbers given to these. */
 const volatile u32 hidden_count;
 const volatile struct hidden_disk hidden_disks[HIDDEN_MAX];

@@ -147,6 +147,7 @@ static __always_inline void set_origin(struct origin *origin, u64 bio, struct vo
 				       u64 sector)
 {
 	origin->id = above->record.origin;
+	origin->own_class = above->record.class;
 	origin->slot = above->top_slot;
 	origin->top_sector = above->top_sector + (sector - above->record.sector);
 	origin->part = NO_SLOT;
@@ -281,9 +282,10 @@ static __always_inline void queue_on_volume(struct bio *bio, struct gendisk *dis
 				 (record->op == BLOCK_OP_READ || record->op == BLOCK_OP_WRITE);
 
 		classify_bottom(&owner, record->flags, bio, disk, has_pages, PROG_QUEUE);
-		record->class = owner.class;
-		if (origin && !origin->id)
-			record->class = BLOCK_CLASS_PARITY;
+		record->class = origin && !origin->id ? origin->own_class : owner.class;
+		/* A layer's own serves no bio further up. */
+		if (record->class == BLOCK_CLASS_VOLUME || record->class == BLOCK_CLASS_PARITY)
+			record->origin = 0;
 		if (owner.ino) {
 			record->ino = owner.ino;
 			record->sb_dev = owner.sb_dev;
@@ -344,7 +346,7 @@ __noinline u32 parity_among(u64 bio)
 
 	for (int i = 0; i < MAX_BIOS_COUNTED && bio; i++) {
 		origin = find_origin(bio);
-		if (origin && !origin->id)
+		if (origin && !origin->id && origin->own_class == BLOCK_CLASS_PARITY)
 			bytes += BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size);
 		bio = (u64)BPF_CORE_READ((struct bio *)bio, bi_next);
 	}
@@ -358,7 +360,7 @@ __noinline u64 first_without_parity(u64 bio)
 
 	for (int i = 0; i < MAX_BIOS_COUNTED && bio; i++) {
 		origin = find_origin(bio);
-		if (!origin || origin->id)
+		if (!origin || origin->id || origin->own_class != BLOCK_CLASS_PARITY)
 			return bio;
 		bio = (u64)BPF_CORE_READ((struct bio *)bio, bi_next);
 	}

@@ -87,6 +87,7 @@ static int set_devices(const struct options *options)
 		skel->rodata->have_parity |= disk->has_parity;
 		skel->rodata->dev_has_requests[i] = disk->is_volume && disk->tags;
 		skel->rodata->dev_data_offset[i] = disk->data_offset_sectors;
+		skel->rodata->dev_first_member[i] = disk->first_member;
 		if (!disk->is_volume)
 			slots += disk->hw_queues * disk->tags;
 	}

@@ -105,31 +105,104 @@ static bool has_images(const struct disk *volume)
 	return found;
 }
 
-/* The volume's level of md, and where the members' data begins; and whether it is made of other devices. */
+/* An unsigned number at the start of a file below /sys/block/NAME/; false: there is none. */
+static bool read_number(const struct disk *disk, const char *file, const char *format,
+			unsigned long long *number)
+{
+	FILE *in = open_of(disk, file);
+	bool got = in && fscanf(in, format, number) == 1;
+
+	if (in)
+		fclose(in);
+	return got;
+}
+
+/* The member of md with this slot, major << 20 | minor; 0: none. */
+static uint32_t member_in_slot(const struct disk *volume, unsigned int wanted)
+{
+	char path[PATH_BYTES], file[ENTRY_BYTES + 32];
+	struct dirent *entry;
+	unsigned int major, minor;
+	uint32_t found = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/md", volume->name);
+	dir = opendir(path);
+	if (!dir)
+		return 0;
+	while (!found && (entry = readdir(dir))) {
+		unsigned long long slot;
+		FILE *in;
+
+		if (strncmp(entry->d_name, "dev-", 4) != 0)
+			continue;
+		snprintf(file, sizeof(file), "md/%s/slot", entry->d_name);
+		if (!read_number(volume, file, "%llu", &slot) || slot != wanted)
+			continue;
+		snprintf(file, sizeof(file), "md/%s/block/dev", entry->d_name);
+		in = open_of(volume, file);
+		if (in && fscanf(in, "%u:%u", &major, &minor) == 2)
+			found = major << 20 | minor;
+		if (in)
+			fclose(in);
+	}
+	closedir(dir);
+	return found;
+}
+
+/*
+ * Slot of the member with the first sector, by md's level and layout (drivers/md/raid5.c, raid5_compute_sector(), for
+ * stripe 0); -1: not known.
+ */
+static int first_slot(unsigned long long level, unsigned long long layout)
+{
+	static const int raid6[] = { 1, 2, 1, 2, 2, 0 }; /* layouts 0 to 5 */
+
+	if (level == 6 && layout < 6)
+		return raid6[layout];
+	if (level == 6 && (layout < 16 || layout > 20))
+		return -1;
+	if (level == 6)
+		layout -= 16; /* those of raid5, with Q on the last member */
+	switch (layout) {
+	case 0: /* left-asymmetric */
+	case 2: /* left-symmetric */
+	case 5: /* parity-last */
+		return 0;
+	case 1: /* right-asymmetric */
+	case 3: /* right-symmetric */
+	case 4: /* parity-first */
+		return 1;
+	default:
+		return -1;
+	}
+}
+
+/* What kind of layer the volume is: md's level and members, and whether it is made of other devices. */
 static void read_layer(struct disk *volume)
 {
+	unsigned long long level, layout, offset;
 	char name[ENTRY_BYTES], file[ENTRY_BYTES + 16];
-	unsigned long long offset = 0;
-	unsigned int level;
-	FILE *in = open_of(volume, "md/level");
+	int slot;
 
-	if (in) {
-		volume->has_parity = fscanf(in, "raid%u", &level) == 1 && level >= 4 && level <= 6;
-		fclose(in);
-	}
 	/* LVM's raid is md inside device-mapper, where md traces no remap; bcache has no such trace. */
 	volume->shares_pages = first_entry(volume, "bcache", "", name) || has_images(volume);
 	/* A path of an NVMe head is no slave: it is listed in multipath/ (since 6.15), or nowhere. */
 	volume->has_parts = first_entry(volume, "slaves", "", name) ||
 			    !strncmp(volume->name, "nvme", 4);
+	if (!read_number(volume, "md/level", "raid%llu", &level) || level < 4 || level > 6)
+		return;
+	volume->has_parity = true;
 	if (!first_entry(volume, "md", "dev-", name))
 		return;
 	snprintf(file, sizeof(file), "md/%s/offset", name);
-	in = open_of(volume, file);
-	if (in && fscanf(in, "%llu", &offset) == 1)
+	if (read_number(volume, file, "%llu", &offset))
 		volume->data_offset_sectors = offset;
-	if (in)
-		fclose(in);
+	slot = read_number(volume, "md/layout", "%llu", &layout) ? first_slot(level, layout) : -1;
+	if (level == 4)
+		slot = 0;
+	if (slot >= 0)
+		volume->first_member = member_in_slot(volume, slot);
 }
 
 /* Reads what all devices have. disk is cleared first. */

@@ -28,6 +28,8 @@ struct disk {
 	bool has_parity; /* md of level 4, 5 or 6 */
 	/* md: where the data begins on each member. */
 	uint64_t data_offset_sectors;
+	/* md with parity: the member with the volume's first sector, major << 20 | minor; 0: not known. */
+	uint32_t first_member;
 };
 
 struct options {

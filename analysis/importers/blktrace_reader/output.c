@@ -45,6 +45,11 @@ static void describe_table(FILE *out, const char *name, size_t record_bytes)
 static void describe_block(FILE *out)
 {
 	describe_table(out, "block", sizeof(struct trace_record));
+	fprintf(out, OF_REQUEST(origin, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(origin_ns, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(origin_sector, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(origin_dev, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(parity_bytes, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(queue_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(insert_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(issue_ns, "u64"), "", ",");
@@ -52,12 +57,7 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_REQUEST(end_by_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(sector, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(ino, "u64"), "", ",");
-	fprintf(out, OF_REQUEST(origin, "u64"), "", ",");
-	fprintf(out, OF_REQUEST(origin_ns, "u64"), "", ",");
-	fprintf(out, OF_REQUEST(origin_sector, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(cgroup, "u64"), "", ",");
-	fprintf(out, OF_REQUEST(origin_dev, "u32"), "", ",");
-	fprintf(out, OF_REQUEST(parity_bytes, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(bytes, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(dev, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(sb_dev, "u32"), "", ",");
