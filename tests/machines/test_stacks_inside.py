@@ -15,7 +15,13 @@ from tests.machines.inside_machine import Case, inside
 pytestmark = [pytest.mark.vm, pytest.mark.long]
 SECONDS = 1800
 KERNELS = ("6.1", "6.12")
-FILES = ("test_stacks", "test_several_disks", "test_stack_faults", "test_stacks_traced")
+FILES = (
+    "test_stacks",
+    "test_several_disks",
+    "test_stack_faults",
+    "test_stacks_traced",
+    "test_stacks_session",
+)
 
 
 @pytest.fixture(scope="module", params=KERNELS)
