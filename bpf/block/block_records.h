@@ -64,7 +64,7 @@ enum block_charged {
  * bio that is no parity, if there is one.
  */
 struct block_record {
-	/* Zero on a bare disk, where the programs do not even write it; queue_ns is the first they do. */
+	/* Up to parity_bytes zero on a bare disk, where the programs do not even write it. */
 	u64 origin; /* id of the bio to the top volume that this request serves (volume_record); 0: none */
 	u64 origin_ns;	   /* that bio was submitted to the top volume */
 	u64 origin_sector; /* sector of the top volume that the request's first sector holds */
