@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from analysis.tables import block, phase, volume
 from analysis.tables.block_parts import Part, parts
 from analysis.tables.load import load_table, open_table
 from analysis.tables.rows import take
+from analysis.tables.store import Stored
 
 FILE = "movie.html"
 
@@ -59,20 +61,31 @@ def make_movie(path: Path, by_volume: bool = False) -> str:
 def _open_rows(run: Run, by_volume: bool) -> Callable[[], Iterator[Part]]:
     """What the movie shows, in parts: the disks' requests, or the bios to the file system's volumes.
 
+    A disk that the file system uses beside its volumes (a journal's) is shown with these.
+
     ReportError: the run has none, and why.
     """
-    tops = [node.number for node in read_stack(run).tops]
+    stack = read_stack(run)
+    tops = [node.number for node in stack.tops]
     bios = open_table(run, volume.TABLE) if tops else None
     if by_volume and bios is None:
         raise ReportError(f"{run.name} has no volume above its disks: leave BY=volume out to see the disks")
     table = open_table(run, block.TABLE)
     if bios is not None and (by_volume or table is None or not table.rows):
-        return lambda: (take(part, np.isin(part.dev, tops)) for part in parts(bios))
+        below = {leaf.name for top in stack.tops for leaf in stack.leaves_under(top.name)}
+        bare = [node.number for node in stack.root_nodes if node.is_leaf and node.name not in below]
+        return lambda: chain(_of(tops, bios), _of(bare, table))
     if table is None:
         missing = "; ".join(run.missing) if "block" in run.asked else ""
         reason = run.off("block") or missing or run.absent("block")
         raise ReportError(f"{run.name} has no requests to show: {reason}")
     return lambda: parts(table)
+
+
+def _of(numbers: Sequence[int], table: Stored | None) -> Iterator[Part]:
+    """The rows of these devices."""
+    if table is not None and numbers:
+        yield from (take(part, np.isin(part.dev, numbers)) for part in parts(table))
 
 
 def _make_page(run: Run, rows: Callable[[], Iterator[Part]]) -> str:

@@ -210,6 +210,31 @@ def test_movie_of_a_volume_without_disks_shows_the_volume(tmp_path: Path) -> Non
     assert sum(requests.values()) == 30
 
 
+def test_two_volumes_and_a_bare_journal_have_a_map_each(tmp_path: Path) -> None:
+    nodes = [
+        node("dm-0", "lvm", ["sda"]),
+        node("dm-1", "lvm", ["sdb"]),
+        *(node(name, "disk", []) for name in ("sdc", "sda", "sdb")),
+    ]
+    tops = [top_bio(i + 1, START_NS + SECOND + i, i * 8, 4096, dev=(DM0, DM1)[i % 2]) for i in range(30)]
+    requests = [part_of(top, SDA if top["dev"] == DM0 else SDB, top["sector"], 4096) for top in tops]
+    requests += [request(START_NS + SECOND + i, i * 8, 4096, dev=SDC, origin=0) for i in range(5)]
+    roles = {"dm-0": "data", "dm-1": "member", "sdc": "journal"}
+    path = tmp_path / "r"
+    figure = draw(Spec(block=requests, volume=tops, run=stacked_run(nodes, roles)), path, by_volume=True)
+    assert titles(figure)[0] == "Disk offset of writes, kB, by volume"
+    labels = [text.get_text() for text in figure.texts if text.get_text().endswith(" written")]
+    assert [label.partition(" ·")[0] for label in labels] == [
+        "dm-0 (volume)",
+        "dm-1 (volume 2)",
+        "sdc (journal)",
+    ]
+    assert [label.rpartition("· ")[2] for label in labels] == ["61.4 kB written"] * 2 + ["20.5 kB written"]
+    make_movie(path, by_volume=True)
+    data, moved, _ = frames_of(path)
+    assert len(data["devices"]) == 3 and sum(moved.values()) == 35
+
+
 def test_comparison_has_the_volume_beside_a_bare_disk(tmp_path: Path) -> None:
     """Both are what the file system used: one band of the axis, whatever lies below."""
     bare = Spec(block=[request(START_NS + SECOND + i, i * 8) for i in range(50)])
