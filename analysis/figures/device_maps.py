@@ -21,6 +21,7 @@ from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.whole_disk import draw_whole_disk
 from analysis.measures.results import Results
+from analysis.render import titles
 from analysis.rundir.devices import Device
 from analysis.rundir.run import clean
 from analysis.rundir.stack import Stack
@@ -36,6 +37,7 @@ LABEL_IN = 0.24  # above each map
 NOTE_IN = 0.18  # a line below the maps
 NONE_IN = 0.28  # without maps
 LEAST_ROWS = 70
+LINE_LETTERS = 112  # above and below the maps
 LABEL_LETTERS = 40  # of a model
 NAMED = 6  # devices without a map whose names are said
 
@@ -151,7 +153,7 @@ class DeviceMaps:
         for one in self._of(op):
             moved = units.bytes_(float(one.disk.bytes_[op]))
             done = "read" if op == "read" else "written"
-            label = f"{one.label} · {moved} {done}"
+            label = titles.cut(f"{one.label} · {moved} {done}", LINE_LETTERS)
             top -= LABEL_IN * inch
             figure.text(box.x0, top + 0.035 * inch, label, fontsize=8, color=style.INK, va="bottom")
             top -= map_in * inch
@@ -163,7 +165,7 @@ class DeviceMaps:
                 one.bands.draw(small, one.disk, op, plot_in, map_in)
             small.tick_params(axis="x", labelbottom=False)
             draw_whole_disk(one.disk, figure, [small], word="")
-        if note := self.note(op):
+        if note := titles.cut(self.note(op), LINE_LETTERS):
             figure.text(box.x0, box.y0 + 0.04 * inch, note, fontsize=8, color=style.QUIET, va="center")
         return sorted(handles.values(), key=lambda handle: _rank(handle, op))
 

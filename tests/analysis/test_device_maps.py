@@ -187,6 +187,19 @@ def test_many_idle_names_are_counted() -> None:
     assert device_maps.named([f"sd{i}" for i in range(8)]) == "sd0, sd1, sd2, sd3, sd4, sd5 and 2 more"
 
 
+def test_names_of_a_hostile_run_stay_within_the_picture(tmp_path: Path) -> None:
+    spec = on_disks(3)
+    for i, one in enumerate((spec.run["device"], *spec.run["more_devices"])):
+        one |= {
+            "name": f"{i}$\\frac{{\n" + "x" * 5000,
+            "model": "\x1b[31m" + "y" * 5000,
+            "size_bytes": 1 << 62,
+        }
+    figure = draw(spec.write(tmp_path / "r"))
+    assert save.png(figure, 40).startswith(b"\x89PNG")
+    assert all(len(text) <= 130 and text.isprintable() for text in words(figure) if "written" in text)
+
+
 def facts(**more: Any) -> devices.Device:
     return devices.Device(1, "sda", "disk", more)
 

@@ -35,8 +35,8 @@ def _draw(ax: Axes, graph: Graph) -> list[Handle]:
     used: set[str] = set()
     for op, sign in SIGN.items():
         used |= bars.draw_classes(ax, results, bars.disks_mb_s(results), op)
-        if results.below is not None:
-            above = sign * bars.total(bars.asked_mb_s(results), op, results)
+        above = sign * bars.total(bars.asked_mb_s(results), op, results)
+        if results.below is not None and above.any():
             bars.draw_line(ax, results, above, style.ABOVE, 1.2, 2.6, style.ABOVE_DASH)
         bars.draw_application(ax, results, op)
     own = bars.draw_own(ax, results, "device") if results.below is None else []
