@@ -134,17 +134,27 @@ static __always_inline void get_comm(char *comm)
 /* Kind of the current task. The workload's tasks are checked for first: theirs are most bios. */
 static __always_inline enum block_submitter submitter_now(void)
 {
-	struct task_struct___who *task;
+	s32 tgid = bpf_get_current_pid_tgid() >> 32, parent_tgid;
 	u32 flags;
 
 	if (have_cgroup && bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1)
 		return BLOCK_SUBMITTER_WORKLOAD;
-	task = (void *)bpf_get_current_task();
-	flags = BPF_CORE_READ(task, flags);
+	/* Without a call for each member, since 5.11: about 80 ns less. */
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)) {
+		struct task_struct *task = bpf_get_current_task_btf();
+
+		flags = task->flags;
+		parent_tgid = task->real_parent->tgid;
+	} else {
+		struct task_struct___who *task = (void *)bpf_get_current_task();
+
+		flags = BPF_CORE_READ(task, flags);
+		parent_tgid = BPF_CORE_READ(task, real_parent, tgid);
+	}
 	if (flags & PF_KTHREAD)
 		return flags & PF_LOCAL_THROTTLE ? BLOCK_SUBMITTER_UPPER_DEVICE
 						 : BLOCK_SUBMITTER_KERNEL_THREAD;
-	if (is_ours(task, bpf_get_current_pid_tgid() >> 32))
+	if (tgid == recorder_tgid || tgid == session_tgid || parent_tgid == session_tgid)
 		return BLOCK_SUBMITTER_RECORDER;
 	return BLOCK_SUBMITTER_OTHER;
 }

@@ -179,6 +179,8 @@ struct files_struct;
 struct task_struct {
 	int pid;
 	int tgid;
+	unsigned int flags;
+	struct task_struct *real_parent;
 	struct thread_info thread_info;
 	void *stack;
 	struct fs_struct *fs;
