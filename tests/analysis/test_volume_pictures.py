@@ -242,3 +242,8 @@ def test_comparison_has_the_volume_beside_a_bare_disk(tmp_path: Path) -> None:
     maps = iographs.disk_maps(runs)
     assert [one.names for one in maps if one is not None] == [["disk"], ["disk"]]
     assert [one.bytes_["write"] for one in maps if one is not None] == [BIOS * 2 * CHUNK, 50 * 4096]
+    found = [row.title for row in iographs._rows(runs, maps)]
+    assert "Request latency from queue to completion (Q2C), all disks" in found
+    assert not any("md0" in title for title in found)
+    same = [row.title for row in iographs._rows(runs[:1] * 2, maps[:1] * 2)]
+    assert "Latency of the volume md0 from queue to completion (Q2C)" in same

@@ -181,8 +181,11 @@ def _disk_rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> l
 def _panel_row(panel: Panel, runs: Sequence[Compared]) -> Row:
     """A panel of the IO graph, of all runs."""
     graphs = [Graph(one.run, one.results) for one in runs]
-    # titles of one panel differ in what they have to name: the longest names all
-    title = max((panel.title(graph) for graph in graphs), key=len)
+    # titles of one panel differ in what they have to name: the longest names all, but no volume of one run
+    found = {panel.title(graph) for graph in graphs}
+    if len(found) > 1:
+        found = {panel.title(replace(graph, results=replace(graph.results, below=None))) for graph in graphs}
+    title = max(found, key=len)
     cells = [_cell(panel, graph) for graph in graphs]
     mark = _mark(runs, panel.collectors)
     return Row(panel.compared_height_in, title + mark, cells, per_second=panel.per_second)
@@ -387,7 +390,7 @@ def _foot(runs: Sequence[Compared], same_scale: bool, report: str) -> str:
     of = " (of the volume, if there is one)" if any(one.results.below for one in runs) else ""
     foot += (
         f"\nDisk offset{of}: bytes per cell, by time of issue; darker is more."
-        " Throughput, latency: by time of completion."
+        f" Throughput, latency{of}: by time of completion."
         "\nStrip beside the offsets: areas of the file system (dark: journal; orange: metadata; blue: data;"
         " grey: any of these; white: unused)."
         f"\nRates: count / real length of the bin. Definitions and lost events: {report}."
