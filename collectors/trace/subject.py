@@ -336,10 +336,11 @@ def _look_up(context: RunContext, directory: Path, options: Options) -> tuple[St
             **blockdev.served_by(backing),
         },
     )
+    if text := filesystems.unseen(backing.kind):
+        context.warn(f"{backing.kind}: {text}")
     if dev is None:
-        return Stack(
-            context, graph, layers.roots_of(graph, backing.found), backing.found.missing
-        ), backing.dev
+        roots = layers.roots_of(graph, backing.found)
+        return Stack(context, graph, roots, backing.found.missing), backing.dev
     return Stack(context, graph, layers.above_watched(graph, dev)), backing.dev
 
 

@@ -15,6 +15,7 @@ from collectors.trace.context import RunContext, ended_in_order, first_facts, ne
 from collectors.trace.recording import Recording
 from collectors.trace.run_dir import RunDirectory
 from collectors.trace.stack import Stack
+from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
 from workloads.disks import queue
@@ -93,6 +94,9 @@ def _find_filesystems(context: RunContext, device: str) -> list[Mounted]:
             f"{len(mounted)} file systems are mounted from {device}: calls on {mounted_from.MOST} are counted"
         )
     mounted = mounted[: mounted_from.MOST]
+    for kind in dict.fromkeys(filesystem.name for filesystem in mounted):
+        if text := filesystems.unseen(kind):
+            context.warn(f"{kind}: {text}")
     context.run.add(
         filesystem={
             "numbers": [filesystem.dev for filesystem in mounted],

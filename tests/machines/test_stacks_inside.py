@@ -21,6 +21,7 @@ FILES = (
     "test_stack_faults",
     "test_stacks_traced",
     "test_stacks_session",
+    "test_disk_volumes",
 )
 
 

@@ -304,3 +304,12 @@ def test_pool_of_a_killed_session_is_exported(zpool: Path, tmp_path: Path) -> No
     Janitor.sweep(state)
     assert not list(zpool.glob("pool-*"))
     assert [path.name for path in state.iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [("vfat", "no path"), ("exfat", "no path"), ("fuseblk", "no request has a class"), ("ext4", "")],
+)
+def test_what_cannot_be_seen_is_known_by_the_mounts_kind(kind: str, says: str) -> None:
+    text = filesystems.unseen(kind)
+    assert says in text and bool(says) == bool(text)

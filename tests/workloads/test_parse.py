@@ -173,6 +173,10 @@ def test_cpus_takes_a_count_or_a_list() -> None:
         ({"JOURNAL": "/dev/sdb", "ERASE": "/dev/sdb", "VM": "1"}, "cannot be given to a virtual machine"),
         ({"MOUNT": "jdev=loop3"}, "names another device"),
         ({"VM": "2"}, "neither 1"),
+        (
+            {"DISK": " ".join(["file"] * 17), "FS": "btrfs", "VM": "1"},
+            "17 disks, and a virtual machine takes 16",
+        ),
         ({"WITH": "perf"}, "write bpftrace:NAME, bpftrace:FILE, bcc:TOOL, mkfs or fsck"),
         ({"WITH": "fsk"}, "did you mean fsck"),
         ({"WITH": "mkfs mkfs"}, "names the same thing twice"),

@@ -27,6 +27,7 @@ from workloads.cli.options import (
     Options,
 )
 from workloads.cli.with_options import parse_with
+from workloads.machines import MOST_DISKS as MOST_MACHINE_DISKS
 from workloads.machines.choice import choose
 from workloads.system import device_graph
 from workloads.system.errors import OptionError, nearest
@@ -176,6 +177,11 @@ def _check_disks(options: Options) -> None:
         raise OptionError(
             f"{variable}={real[0]} cannot be given to a virtual machine, whose disks are files: "
             f"leave {variable} out, or give {variable}=file"
+        )
+    if options.vm and len(named) > MOST_MACHINE_DISKS:
+        raise OptionError(
+            f"DISK and JOURNAL name {len(named)} disks, and a virtual machine takes {MOST_MACHINE_DISKS}: "
+            f"give fewer, or VM=0"
         )
     refuse_twice("JOURNAL", real)
     for name in real:

@@ -39,6 +39,7 @@ __all__ = [
     "refuse_other_devices",
     "space",
     "unmount",
+    "unseen",
     "version",
 ]
 # Options of mkfs and mount that take another device or file.
@@ -100,6 +101,15 @@ def refuse_files_of_mkfs(filesystem: Filesystem, arguments: Iterable[str]) -> No
                     f"MKFS: {argument} may hold {option}, which reads or writes another file: write each "
                     f"option and its value apart, as in -{argument[1]} {argument[2:] or 'VALUE'}"
                 )
+
+
+def unseen(kind: str) -> str:
+    """Return what cannot be seen of the requests of a mounted file system, "" usually. kind: as mounted."""
+    for filesystem in map(load, names()):
+        mounted_as = "fuseblk" if filesystem.module == "fuse" else filesystem.kernel_type
+        if mounted_as == kind and filesystem.unseen:
+            return filesystem.unseen
+    return ""
 
 
 def missing_programs(filesystem: Filesystem) -> list[str]:
