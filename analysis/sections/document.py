@@ -42,7 +42,7 @@ def make_document(run: Run, tables: Tables, results: Results) -> Document:
     )
 
 
-WITHOUT_DISKS = "the file system's volume has no disk below: it gets bios, and no requests"
+WITHOUT_DISKS = "no disk below the volume was recorded: there are bios, and no requests"
 OF_DISKS = "of the requests to the disks below the volumes, whatever they serve"
 
 
