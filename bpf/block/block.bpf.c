@@ -496,7 +496,7 @@ static __always_inline void remap(struct bio *bio, const volatile struct dev_ent
 	struct origin *origin;
 
 	if (old->flags & DEV_VOLUME) {
-		/* Of a stripe only the data has a place on the volume; the parity's is 0 (raid5.c, ops_run_io()). */
+		/* Of a stripe only the data has a place on the volume; the parity's is 0 (drivers/md/raid5.c, ops_run_io()). */
 		is_parity = dev_has_parity[index] && is_write && !from &&
 			    (to >= dev_data_offset[index] + 8 ||
 			     (dev_first_member[index] && sent_to(bio) &&

@@ -21,7 +21,7 @@
 #include "block_state.h"
 
 #define RANGE_SETS	 (1 << 16)
-#define RANGE_WAYS	 4
+#define RANGE_WAYS	 8
 #define LEVEL_START	 1 /* a bio's first sector */
 #define LEVEL_PAGES	 4 /* the bio's list of pages, which its clones have too */
 #define LEVEL_FLUSH	 2 /* a bio with a flush; the layers' flushes pass no sector */

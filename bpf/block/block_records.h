@@ -173,7 +173,7 @@ struct hidden_disk {
 };
 
 /* Slots of volume_bios, by set: a bio's address has one set, with this many slots. */
-#define VOLUME_WAYS 4
+#define VOLUME_WAYS 8
 
 /* A bio to a volume, from Q to its end. */
 struct volume_bio {
@@ -185,8 +185,8 @@ struct volume_bio {
 };
 
 struct volume_set {
-	u64 bio[VOLUME_WAYS]; /* kernel addresses; 0: the slot is free, but what it holds stays until it is taken */
-	u64 pad[4];
+	/* Kernel addresses, a cache line of them; 0: the slot is free, but what it holds stays until it is taken. */
+	u64 bio[VOLUME_WAYS];
 	struct volume_bio way[VOLUME_WAYS];
 };
 
