@@ -151,7 +151,7 @@ def test_devices_are_named_by_their_files(tmp_path: Path) -> None:
             "below": below,
         }
         for name, number, kind, recorded, below in (
-            ("dm-0", "253:0", "other", "bios", ["sda"]),
+            ("dm-0", "253:0", "volume", "bios", ["sda"]),
             ("sda", "8:0", "disk", "requests", []),
         )
     ]
