@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The recorder's command line: the collectors it lists, and how many disks it takes."""
+"""The recorder's command line: the collectors it lists, and the devices it takes."""
 
 from __future__ import annotations
 
@@ -62,3 +62,31 @@ def test_recorder_takes_as_many_disks_as_a_plan_has() -> None:
     for name in filesystems.names():
         filesystem = filesystems.load(name)
         assert not (filesystem.several and filesystem.journal), name
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--hidden", "8:0=nvme0c0n1"], "8:0=nvme0c0n1: not 4095:N=NAME"),
+        (["--hidden", "4095:0"], "4095:0: not 4095:N=NAME"),
+        (["--hidden", "4095:0=a/b"], "a/b: not a disk; give a name from /sys/block"),
+        (["--volume", "no-such"], "no-such: no such disk; give a name from /sys/block"),
+        (["--volume", "../block"], "../block: not a disk; give a name from /sys/block"),
+        (["--component", "sda1"], "sda1: not MAJOR:MINOR"),
+        (["--counted", "no-such"], "no-such: no such disk; give a name from /sys/block"),
+        (["--component", "8:1"] * 257, "8:1: too many components; at most 256"),
+    ],
+)
+def test_wrong_devices_are_refused_with_a_remedy(words: list[str], says: str) -> None:
+    run = subprocess.run([RECORDER, *words], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (2, f"recorder: {says}\n")
+
+
+def test_disk_without_requests_is_refused_as_a_disk() -> None:
+    """A volume's requests are those of the disks below."""
+    volumes = [path.name for path in sorted(Path("/sys/block").iterdir()) if not (path / "mq").exists()]
+    if not volumes:
+        pytest.skip("no volume here: add a zram device")
+    run = subprocess.run([RECORDER, "--disk", volumes[0]], capture_output=True, text=True, check=False)
+    remedy = "has no request queue (blk-mq); name it as --volume, and the disks below it"
+    assert (run.returncode, run.stderr) == (2, f"recorder: {volumes[0]}: {remedy}\n")
