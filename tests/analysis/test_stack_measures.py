@@ -188,6 +188,44 @@ def test_seeks_are_the_disks_and_areas_the_volumes(tmp_path: Path) -> None:
     assert rows == {"dm-0": 4, "no volume": 1}
 
 
+def test_neighbours_requests_are_other_programs(tmp_path: Path) -> None:
+    """DIR= on dm-0; dm-1 lies on the same disk, and so does a file system on the disk itself."""
+    nodes = [
+        node("dm-0", "lvm", ["sda"]),
+        node("sda", "disk", []),
+        node("dm-1", "lvm", ["sda"], neighbour=True),
+    ]
+    facts = stacked_run(nodes)
+    facts["device"]["kind"] = "directory"
+    facts["filesystem"]["numbers"] = ["253:0"]
+    own = top_bio(1, START_NS + MS, 0, 8192, dev=DM0, sb_dev=DM0)
+    others = top_bio(2, START_NS + 2 * MS, 0, 4096, dev=DM1, sb_dev=DM1, submitter="other", in_workload=0)
+    resync = request(START_NS + 4 * MS, 500, 4096, dev=SDA, origin=0, **RESYNC)
+    block = [
+        part_of(own, SDA, 1000, 8192, sb_dev=DM0),
+        part_of(others, SDA, 90_000, 4096, sb_dev=DM1, submitter="other", in_workload=0),
+        request(START_NS + 3 * MS, 0, 512, dev=SDA, sb_dev=SDA, origin=0, submitter="other", in_workload=0),
+        resync,
+    ]
+    results = measured(Spec(block=block, volume=[own, others], run=facts), tmp_path / "r")
+    assert results.block is not None and results.owners is not None
+    assert [(row.op, row.bytes) for row in results.device_totals] == [("write", 8192)]
+    assert results.owners.of("workload").requests == 1 and results.owners.of("others").requests == 0
+    of_disks = results.block.disk_owners
+    assert of_disks is not None and of_disks.codes is not None
+    labels = [of_disks.column().labels[code] for code in of_disks.codes]
+    assert labels == ["workload", "others", "others", "layers"]
+    assert results.stack is not None
+    assert [(b.node.name, b.is_neighbour, b.is_repeated) for b in results.stack.branches] == [
+        ("dm-0", False, False),
+        ("sda", False, False),
+        ("dm-1", True, False),
+        ("sda", True, True),
+    ]
+    ratios = {row.op: (row.top_bytes, row.served_bytes) for row in results.stack.amplification}
+    assert ratios["write"] == (8192, 8192)
+
+
 @pytest.mark.usefixtures("words_only")
 def test_zram_has_the_volumes_view_alone(tmp_path: Path) -> None:
     volume = [top_bio(i + 1, START_NS + i * MS, 8 * i, 4096, dev=ZRAM0, ino=5) for i in range(3)]
