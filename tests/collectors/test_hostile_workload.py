@@ -74,11 +74,13 @@ def test_directory_replaced_by_a_link_is_not_listed(home: Path, open_place: Path
     place.mkdir(parents=True)
     for one in (home / "up", place):
         os.chown(one, USER.pw_uid, USER.pw_gid)
-    command = f"sleep 3; mv {home}/up {home}/away; mkdir {home}/up; ln -s {private} {home}/up/place"
+    swap = f"mv {home}/up {home}/away; mkdir {home}/up; ln -s {private} {home}/up/place"
+    command = f"until [ -e {home}/go ]; do sleep 0.1; done; {swap}"
     job = Job("trace", home / "run", DIR=str(place), CMD=command, COLLECT="block")
     job.until("workload")
     (private / "private-name").write_text("x" * 100_000)
     subprocess.run(["sync", "-f", str(private)], check=True)
+    (home / "go").touch()
     job.end()
     told = home / "run/raw/paths.jsonl"
     lines = told.read_text().splitlines() if told.exists() else []
@@ -90,7 +92,7 @@ def test_run_is_handed_over_whatever_became_of_its_output(home: Path) -> None:
     link = home / "linked"
     program = (
         "import ctypes, time; ctypes.CDLL(None).linkat("
-        f"-100, b'/proc/self/fd/1', -100, b'{link}', 0x400); time.sleep(2)"
+        f"-100, b'/proc/self/fd/1', -100, b'{link}', 0x400); time.sleep(0.5)"
     )
     job = Job("trace", home / "run", DIR=str(home), CMD=f'python3 -c "{program}"', COLLECT="none")
     holder = os.fork()

@@ -380,9 +380,9 @@ def test_guest_failing_emulated_too_does_not_refute_kvm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    done = faked(tmp_path / "run", "_KVM_BOOT_SECONDS=2 _BOOT_SECONDS=3", "kvm", "stuck", "stuck")
+    done = faked(tmp_path / "run", "_KVM_BOOT_SECONDS=1 _BOOT_SECONDS=2", "kvm", "stuck", "stuck")
     assert done.returncode == 1
-    assert "the guest did not come up for 3 s and was ended" in done.stderr
+    assert "the guest did not come up for 2 s and was ended" in done.stderr
     assert list((tmp_path / "cache").rglob("kvm-*")) == []
     assert guests_of(tmp_path / "run") == []
 
