@@ -27,7 +27,7 @@ from tests.collectors.test_holds import probed
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
-FIGHT = "for i in 1 2 3 4; do (for j in $(seq 300); do mv a$i b$i; mv b$i a$i; done) & done; wait"
+FIGHT = "for i in 1 2 3 4; do (for j in $(seq 100); do mv a$i b$i; mv b$i a$i; done) & done; wait"
 
 
 @pytest.mark.parametrize(
