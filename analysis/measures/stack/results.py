@@ -53,5 +53,7 @@ def measure_stack(
 
 
 def is_one_disk(stack: Stack) -> bool:
-    """Whether the file system uses one disk; what lies below a loop device is another file system's."""
-    return len(stack.root_nodes) <= 1 and all(node.is_leaf for node in stack.root_nodes)
+    """Whether the file system uses one disk, and that no other: a loop device may lie on a device."""
+    return len(stack.root_nodes) <= 1 and all(
+        node.is_leaf and not stack.below(node.name) for node in stack.root_nodes
+    )
