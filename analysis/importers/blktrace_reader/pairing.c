@@ -179,6 +179,7 @@ static struct piece rest_of(const struct piece *piece, uint32_t bytes)
 	rest.sector = after(piece->sector, bytes);
 	rest.bytes -= bytes;
 	rest.rest = true;
+	rest.parity_bytes = 0;
 	rest.origin.sector += bytes / SECTOR_BYTES;
 	rest.get_request_ns = 0;
 	rest.insert_ns = 0;
@@ -238,8 +239,28 @@ static uint64_t earlier(uint64_t one, uint64_t other)
 	return !one || (other && other < one) ? other : one;
 }
 
+/* Of parity and data in one request, the request is that of its first data. */
+static void join_origin(struct requests *requests, struct piece *whole, const struct piece *piece)
+{
+	bool was_parity, is_parity;
+
+	if (!whole->origin.zero && !piece->origin.zero)
+		return;
+	was_parity = volumes_served(requests, &whole->origin).is_parity;
+	is_parity = volumes_served(requests, &piece->origin).is_parity;
+	if (was_parity)
+		whole->parity_bytes = whole->bytes;
+	if (is_parity) {
+		whole->parity_bytes += piece->bytes;
+	} else if (was_parity) {
+		whole->origin = piece->origin;
+		whole->pid = piece->pid;
+		memcpy(whole->comm, piece->comm, COMM_BYTES);
+	}
+}
+
 /* One more piece of a request. Of two requests made one, the kernel too takes the earlier start. */
-static void join(struct piece *whole, const struct piece *piece)
+static void join(struct requests *requests, struct piece *whole, const struct piece *piece)
 {
 	uint32_t merges = whole->merges + 1 + piece->merges;
 	uint32_t seen = whole->merges_seen + piece->merges_seen;
@@ -254,6 +275,7 @@ static void join(struct piece *whole, const struct piece *piece)
 	whole->merges_seen = seen < UINT16_MAX ? seen : UINT16_MAX;
 	whole->q2m_ns += piece->q2m_ns;
 	whole->merges_ns += piece->merges_ns;
+	join_origin(requests, whole, piece);
 	whole->bytes += piece->bytes;
 	whole->in_place |= piece->in_place;
 }
@@ -283,7 +305,7 @@ static bool take(struct requests *requests, const struct event *event, struct pi
 			add(requests, &rest);
 		}
 		if (any)
-			join(whole, &piece);
+			join(requests, whole, &piece);
 		else
 			*whole = piece;
 		any = true;

@@ -47,8 +47,9 @@ struct piece {
 	uint64_t merges_ns; /* sum of their times, modulo 2**64 */
 	struct origin origin;
 	uint32_t device;
-	uint32_t bytes;	     /* left */
-	uint32_t done_bytes; /* completed, before `sector` */
+	uint32_t bytes;	       /* left */
+	uint32_t done_bytes;   /* completed, before `sector` */
+	uint32_t parity_bytes; /* of several pieces of which some are parity; else 0 */
 	uint32_t pid;
 	uint32_t
 		kind; /* of the request: the categories that tell it from another at the same place */

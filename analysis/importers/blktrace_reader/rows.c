@@ -69,6 +69,9 @@ void rows_write(struct output *output, const struct piece *piece, const struct o
 		record->pid = piece->origin.pid; /* as comm */
 	if (is_parity)
 		record->class = BLOCK_CLASS_PARITY;
+	record->parity_bytes = is_parity || piece->parity_bytes > record->bytes
+				       ? record->bytes
+				       : piece->parity_bytes;
 	if (!origin)
 		return;
 	record->origin = origin->id;

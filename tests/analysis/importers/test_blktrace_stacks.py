@@ -260,6 +260,7 @@ def classed(got: Imported) -> list[tuple[Any, ...]]:
     return sorted(
         (row["dev"], row["origin"], row["origin_sector"], row["comm"], classes[str(row["class"])])
         for row in got.rows
+        if (row["parity_bytes"] == row["bytes"]) == (classes[str(row["class"])] == "parity")
     )
 
 
@@ -275,6 +276,22 @@ def test_raid5_pages_find_the_bio_they_lie_in(reader: Path, tmp_path: Path) -> N
     assert {row["merges"] for row in got.rows} == {15}
     assert [row[2:6] for row in bios(tmp_path)] == [(12_800, 2 << 16, t, t + 99_000)]
     assert got.lost == {} and got.notes == {}
+
+
+def test_parity_and_data_in_one_request_are_told_apart(reader: Path, tmp_path: Path) -> None:
+    """SDC's next chunk is data, and merged with the parity before it: the request is that of the data."""
+    t = START_NS
+    events = raid5_events(t)
+    done = [event for event in events if event.device == SDC and event.action in ("D", "C")]
+    events = [event for event in events if event not in done]
+    events += bio(t + 10, t + 99_000, MD0, 13_184, 4096, WRITE)
+    events += [remap(t + 1500, SDC, 6528, 4096, MD0, 13_184, WRITE, RAID)]
+    events += [Event(t + 1501, letter, 6528, 4096, WRITE, RAID, SDC) for letter in "QM"]
+    events += [Event(e.t_ns, e.action, 6400, 17 * 4096, e.categories, e.pid, SDC) for e in done]
+    got = imported(reader, tmp_path, events)
+    (row,) = (row for row in got.rows if row["dev"] == SDC)
+    assert (row["bytes"], row["parity_bytes"], row["class"], row["comm"]) == (17 * 4096, 16 * 4096, 0, "fio")
+    assert (row["origin_dev"], row["origin_sector"], row["origin_ns"]) == (MD0, 13_184, t + 10)
 
 
 @pytest.mark.parametrize("was_read", [False, True])
