@@ -37,6 +37,8 @@ OTHERS = {
     "jfs": ["mkfs.jfs", "-q"],
     "reiserfs": ["mkfs.reiserfs", "-q", "-f", "-f"],
     "nilfs2": ["mkfs.nilfs2", "-q", "-f"],
+    "vfat": ["mkfs.vfat", "-F", "32", "-I"],
+    "exfat": ["mkfs.exfat"],
 }
 ALL = {
     "ext2": ["mkfs.ext2", "-q", "-F"],
@@ -303,11 +305,33 @@ def check_nilfs2(device: str, got: dict[str, Any]) -> None:
         assert file.read(2) == b"\x34\x34"
 
 
+def check_vfat(device: str, got: dict[str, Any]) -> None:
+    text = said("fsck.vfat", "-n", "-v", device)
+    first = number(text, r"First FAT starts at byte (\d+)") // SECTOR
+    clusters = number(text, r"Data area starts at byte (\d+)") // SECTOR
+    assert area(got, "boot sectors") == [(0, first)]
+    assert area(got, "file allocation tables") == [(first, clusters)]
+    assert got["spans"][0]["end_sector"] == number(text, r"(\d+) sectors total")
+
+
+def check_exfat(device: str, got: dict[str, Any]) -> None:
+    text = said("dump.exfat", device)
+    first = number(text, r"FAT Offset\(sector offset\):\s+(\d+)")
+    end = first + number(text, r"FAT Length\(sectors\):\s+(\d+)")
+    clusters = number(text, r"Cluster Heap Offset \(sector offset\):\s+(\d+)")
+    assert area(got, "boot sectors") == [(0, first)]
+    assert area(got, "file allocation table") == [(first, end)]
+    assert area(got, "not in a cluster") == ([(end, clusters)] if end < clusters else [])
+    assert got["spans"][0]["end_sector"] == number(text, r"Volume Length\(sectors\):\s+(\d+)")
+
+
 CHECKS: dict[str, Callable[[str, dict[str, Any]], None]] = {
     "f2fs": check_f2fs,
     "jfs": check_jfs,
     "reiserfs": check_reiserfs,
     "nilfs2": check_nilfs2,
+    "vfat": check_vfat,
+    "exfat": check_exfat,
 }
 
 
@@ -335,7 +359,7 @@ def test_damaged_superblock_is_a_warning(kind: str, tmp_path: Path) -> None:
         subprocess.run([*ALL[kind], device], check=True, capture_output=True)
     head = image.open("rb").read(128 << 10)
     rng = np.random.default_rng(5)
-    place = {"btrfs": 65536, "jfs": 32768, "reiserfs": 65536, "xfs": 0}.get(kind, 1024)
+    place = {"btrfs": 65536, "jfs": 32768, "reiserfs": 65536, "xfs": 0, "vfat": 0, "exfat": 0}.get(kind, 1024)
     began_s = cpu_seconds()
     warned = 0
     for turn in range(12):

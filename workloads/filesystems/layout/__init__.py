@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.filesystems.layout import btrfs, ext, superblocks, xfs
+from workloads.filesystems.layout import btrfs, ext, fat, superblocks, xfs
 from workloads.filesystems.layout.layout import Extents, Layout, Part, Span, to_sectors
 from workloads.system.errors import UserError
 
@@ -34,6 +34,8 @@ _READERS = {
     "jfs": _Reader(superblocks.read_jfs, superblocks.read_jfs_journal),
     "reiserfs": _Reader(superblocks.read_reiserfs, superblocks.read_reiserfs_journal),
     "nilfs2": _Reader(superblocks.read_nilfs2),
+    "vfat": _Reader(fat.read_vfat),
+    "exfat": _Reader(fat.read_exfat),
 }
 
 
