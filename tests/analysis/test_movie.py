@@ -366,6 +366,15 @@ stretches = st.lists(
 )
 
 
+def test_a_grid_of_64_disks_has_lines_of_each() -> None:
+    touched = [UsedRows() for _ in range(64)]
+    for i, one in enumerate(touched):
+        one.add(np.array([i * 1000, 1 << 33]), np.array([i * 1000 + 8, (1 << 33) + 8]))
+    grid = make_grid(touched, [1 << 34] * 64)
+    assert grid is not None and len(grid.lines) <= disk_grid.LEAST_LINES * 64
+    assert {line.device for line in grid.lines if not line.is_gap} == set(range(64))
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(stretches, min_size=1, max_size=3), st.booleans())
 def test_the_grid_covers_each_disk_once(disks: list[list[tuple[int, int]]], known: bool) -> None:

@@ -18,6 +18,7 @@ from analysis.tables.store import I64
 
 COLUMNS = 64
 MOST_LINES = 48
+LEAST_LINES = 3  # of a device with I/O, however many devices there are: a row between two gaps
 LEAST_CELL_SECTORS = 8  # 4 KiB
 SCAN_ROWS = 1 << 16  # rows of UsedRows; make_grid() then joins rows until the lines fit
 LEAST_GAP_ROWS = 2  # a single row without I/O is drawn, not a gap
@@ -117,12 +118,13 @@ def make_grid(touched: Sequence[UsedRows], sizes: Sequence[int], most_lines: int
     if not with_io:
         return None
     row_sectors = max(touched[i].row_sectors for i in with_io)
+    most = max(most_lines, LEAST_LINES * len(with_io))
     while True:
         used = {i: touched[i].at(row_sectors) for i in with_io}
         # every row with I/O is at least a line: build the lists only if they can fit
-        if sum(int(rows.sum()) for rows in used.values()) <= most_lines:
+        if sum(int(rows.sum()) for rows in used.values()) <= most:
             lines = [line for i in with_io for line in _lines(i, used[i], row_sectors, sizes[i])]
-            if len(lines) <= max(most_lines, 3 * len(with_io)):
+            if len(lines) <= most:
                 break
         row_sectors *= 2
     return _grid(lines, row_sectors, len(touched))
