@@ -13,16 +13,13 @@ from workloads.system.device_graph import Graph, is_leaf
 
 
 def of_plan(plan: Plan, columns: int) -> list[str]:
-    """Return the lines of a plan; none if one bare disk is recorded, or disks that the run makes."""
+    """Return the lines of a plan; none for DISK= if that is one bare disk, or disks that the run makes."""
     graph = device_graph.read()
     if plan.directory is not None:
         roots, missing = _of_directory(graph, plan.directory, plan.options.dev)
-    else:
-        roots, missing = _of_disks(graph, plan), ()
-    chosen = layers.choose(graph, roots)
-    if chosen.is_bare and not missing and (roots or plan.filesystem is not None):
-        return []
-    return lines(graph, chosen, missing, columns)
+        return lines(graph, layers.choose(graph, roots), missing, columns)
+    chosen = layers.choose(graph, _of_disks(graph, plan))
+    return [] if chosen.is_bare else lines(graph, chosen, (), columns)
 
 
 def below(directory: Path, dev: str | None, columns: int) -> list[str]:
