@@ -80,7 +80,9 @@ def all_is_counted(run: Run) -> None:
     assert is_counted(run, "open", "errors", 0)
 
 
-@pytest.mark.parametrize("fs", FILESYSTEMS)
+@pytest.mark.parametrize(
+    "fs", [fs if fs != "btrfs" else pytest.param(fs, marks=pytest.mark.long) for fs in FILESYSTEMS]
+)
 def test_threads_in_one_directory_wait_for_its_lock(tmp_path: Path, fs: str) -> None:
     if not filesystems.kernel_has(fs):
         pytest.skip(f"the kernel has no {fs}: use one that has")

@@ -93,6 +93,7 @@ os.chown("{home}/made/inside", 0, 0)
             "FS": "ext4",
             "WL": "fio-syncwrite",
             "SCALE": "quick",
+            "ARGS": "--runtime=1",
             "COLLECT": "block locks calls counters blktrace",
         },
     ],
