@@ -383,12 +383,12 @@ static void on_issue(struct requests *requests, struct device *device, const str
 	bool is_flush = rows_op(event->action, event->bytes) == BLOCK_OP_FLUSH;
 
 	device->takes_requests = true;
-	find_bio(requests, device, event);
 	if (stale && event->time > stale->issue_ns + STALE_NS) {
 		remove_end(requests, event, stale);
 		write_unended(requests, stale);
 		pieces_remove(&requests->pieces, stale);
 	}
+	find_bio(requests, device, event);
 	/* The flush-only bios at a flush's place are not it, but one that was given back is. */
 	stale = is_flush ? find(requests, event, event->sector, PIECE_QUEUED, 0, 0) : NULL;
 	if ((is_flush && !(stale && stale->requeues)) || !take(requests, event, &request)) {

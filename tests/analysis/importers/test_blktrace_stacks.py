@@ -496,3 +496,21 @@ def test_text_gives_the_same_rows_and_origins(
     assert bios(tmp_path / "text") == rows and len(rows) > 0
     assert text.tuples(LEAF) == got.tuples(LEAF) and all(row["origin"] for row in text.rows)
     assert text.facts["remaps"] == got.facts["remaps"] and text.lost == {}
+
+
+def test_request_in_place_of_a_lost_one_is_paired(reader: Path, tmp_path: Path) -> None:
+    """One whose end was lost is at its sectors for a minute; the table of pieces grows just then."""
+    t, head, path = START_NS, dev(259, 2), dev(259, 0)
+    for count in range(4090, 4097):
+        lost = request(t, path, 64, 4096)[:3]
+        others = [Event(t + 5000 + i, "Q", 1000 + 8 * i, 4096, READ, APP, path) for i in range(count)]
+        later = t + 70 * 10**9
+        events = [
+            Event(later, "Q", 64, 4096, READ, APP, head),
+            remap(later + 1, path, 64, 4096, head, 64),
+            Event(later + 2, "D", 64, 4096, READ | FS, APP, path),
+            Event(later + 3, "C", 64, 4096, READ | FS, 0, path),
+        ]
+        got = imported(reader, tmp_path, [*lost, *others, *events])
+        assert [(row["complete_ns"], row["origin_ns"]) for row in got.rows] == [(0, 0), (later + 3, later)]
+        assert got.notes["bios queued and not issued at the end"] == count
