@@ -338,16 +338,26 @@ static __always_inline void split_origin(u64 parent, u64 front, bool is_volume)
 	__sync_fetch_and_add(&volume_bio->parts, 1);
 }
 
+/*
+ * Bytes of a bio of parity; 0: it is none. A function of its own, so that the verifier checks it once and not in each round of
+ * the loops below (6.1 gave up on those).
+ */
+__noinline u32 parity_of(u64 bio)
+{
+	struct origin *origin = find_origin(bio);
+
+	if (!origin || origin->id || origin->own_class != BLOCK_CLASS_PARITY)
+		return 0;
+	return BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size);
+}
+
 /* Bytes of parity among a request's bios. */
 __noinline u32 parity_among(u64 bio)
 {
-	struct origin *origin;
 	u32 bytes = 0;
 
 	for (int i = 0; i < MAX_BIOS_COUNTED && bio; i++) {
-		origin = find_origin(bio);
-		if (origin && !origin->id && origin->own_class == BLOCK_CLASS_PARITY)
-			bytes += BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size);
+		bytes += parity_of(bio);
 		bio = (u64)BPF_CORE_READ((struct bio *)bio, bi_next);
 	}
 	return bytes;
@@ -356,11 +366,8 @@ __noinline u32 parity_among(u64 bio)
 /* A request's first bio that is no parity; 0: all are. */
 __noinline u64 first_without_parity(u64 bio)
 {
-	struct origin *origin;
-
 	for (int i = 0; i < MAX_BIOS_COUNTED && bio; i++) {
-		origin = find_origin(bio);
-		if (!origin || origin->id || origin->own_class != BLOCK_CLASS_PARITY)
+		if (!parity_of(bio))
 			return bio;
 		bio = (u64)BPF_CORE_READ((struct bio *)bio, bi_next);
 	}
