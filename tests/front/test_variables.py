@@ -62,7 +62,7 @@ def test_value_reaches_the_job_byte_for_byte(text: str) -> None:
     assert job_environment(f"CMD={text}")["SEEKMETER_CMD"].encode() == text.encode()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40))
 def test_any_value_reaches_the_job_byte_for_byte(text: str) -> None:
     # make strips white space before a value (GNU make manual, "Setting Variables").
