@@ -286,6 +286,7 @@ int rq_issue(u64 *ctx)
 	u32 cmd_flags, index = disk;
 	struct bio *bio;
 	u64 id, now, serving = 0;
+	u16 merges;
 
 	if (disk < 0)
 		return 0;
@@ -296,6 +297,8 @@ int rq_issue(u64 *ctx)
 	}
 	record = &slot->record;
 	bio = rq->bio;
+	/* Before all that branches: the verifier walks the loop once for each state it is reached in. */
+	merges = bio ? count_merges(bio) : 0;
 	cmd_flags = rq->cmd_flags;
 	now = bpf_ktime_get_ns();
 
@@ -330,7 +333,7 @@ int rq_issue(u64 *ctx)
 	}
 	record->sb_dev = 0;
 	record->charged = BLOCK_CHARGED_UNKNOWN;
-	record->merges = 0;
+	record->merges = merges;
 	record->class = BLOCK_CLASS_UNKNOWN;
 	record->issue_ns = now;
 	if (bio) {
@@ -363,7 +366,6 @@ int rq_issue(u64 *ctx)
 				record->sb_dev = owner.sb_dev;
 			}
 		}
-		record->merges = count_merges(bio);
 		/* A flush sequence takes these two off the request, not off its bio (blk_insert_flush()). */
 		record->flags |=
 			flags_of(bio->bi_opf & (FLAG_BIT(__REQ_PREFLUSH) | FLAG_BIT(__REQ_FUA)));
