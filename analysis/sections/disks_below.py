@@ -26,8 +26,8 @@ OF_VOLUMES = (
 )
 OF_BYTES = (
     " disks / volume: bytes of the disks' requests over bytes of the file system's bios; serving: of requests"
-    " that serve a bio (copies count each); own: resync, superblocks, bitmaps, promotion, and reads before"
-    " writes, by the layers themselves."
+    " that serve a bio (copies count each), without the parity merged into them; own: resync, superblocks,"
+    " bitmaps, promotion, and reads before writes, by the layers themselves."
 )
 
 

@@ -131,6 +131,13 @@ class Block:
         """Top volume of that bio; 0: none."""
         return self._or_zeros("origin_dev")
 
+    @property
+    def parity_bytes(self) -> Ints:
+        """Parity among the bytes: a raid5 disk merges data and parity into one request."""
+        of_class = np.where(self.class_.is_("parity"), self.bytes, 0)
+        column = self.rare("parity_bytes")
+        return of_class if column is None else np.minimum(np.maximum(column, of_class), self.bytes)
+
     def is_meta(self) -> npt.NDArray[np.bool_]:
         """Mask of the requests that the file system flagged REQ_META; read anew at each call."""
         flags = self.read("flags")

@@ -70,8 +70,10 @@ def _check_bytes(
     for op in ("read", "write") if at is not None else ():
         on_disks = block["op"] == op
         asked = float(volume["bytes"][top & (volume["op"] == op)].sum())
-        parity, own = (float(block["bytes"][on_disks & (block["class"] == c)].sum()) for c in LAYERS[::-1])
-        serving = float(block["bytes"][on_disks & served & (block["class"] != "parity")].sum())
+        merged = np.where(block["class"] == "parity", block["bytes"], block["parity_bytes"])
+        parity = float(merged[on_disks].sum())
+        own = float(block["bytes"][on_disks & (block["class"] == "volume")].sum())
+        serving = float((block["bytes"] - merged)[on_disks & served].sum())
         exact = [asked, serving, parity, own]
         exact += [serving / asked, (serving + parity + own) / asked] if asked else []
         if any(exact):

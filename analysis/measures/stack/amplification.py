@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Bytes of the disks over bytes of the volumes above them, by direction: copies, parity, and layers' own I/O.
 
-Each request of a disk names the volume whose bio it serves. What layers do on their own serves none.
+Each request of a disk names the volume whose bio it serves. What layers do on their own serves none. A disk
+of a raid5 merges data and parity: of such a request, the parity among its bytes counts apart.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from analysis.measures.block.throughput import OPS
 from analysis.rundir.stack import Stack
 from analysis.tables.block import Block
+from analysis.tables.store import Ints
 
 DIRECTLY = "no volume"  # requests that a file system or program sent to the disk itself
 
@@ -48,16 +50,17 @@ def measure_amplification(
         return []
     is_top = np.isin(volume.dev, tops) & (volume.origin == 0)
     is_served = np.isin(block.origin_dev, tops)
+    parity = block.parity_bytes
     rows = []
     for op in OPS:
         on_top, on_disks = volume.op.is_(op), block.op.is_(op)
         rows.append(
             Amplification(
                 op=op,
-                top_bytes=int(volume.bytes[is_top & on_top].sum(dtype=np.int64)),
-                served_bytes=_bytes(block, on_disks & is_served & ~block.class_.is_("parity")),
-                parity_bytes=_bytes(block, on_disks & block.class_.is_("parity")),
-                own_bytes=_bytes(block, on_disks & block.class_.is_("volume")),
+                top_bytes=_sum(volume.bytes, is_top & on_top),
+                served_bytes=_sum(block.bytes - parity, on_disks & is_served),
+                parity_bytes=_sum(parity, on_disks),
+                own_bytes=_sum(block.bytes - parity, on_disks & block.class_.is_("volume")),
             )
         )
     return rows
@@ -97,8 +100,8 @@ def measure_origins(stack: Stack, block: Block | None) -> list[OriginRow]:
                 leaf=leaf.name,
                 origin=origin,
                 requests=int(np.count_nonzero(mask)),
-                read_bytes=_bytes(block, mask & block.op.is_("read")),
-                write_bytes=_bytes(block, mask & block.op.is_("write")),
+                read_bytes=_sum(block.bytes, mask & block.op.is_("read")),
+                write_bytes=_sum(block.bytes, mask & block.op.is_("write")),
             )
             for origin, mask in groups.items()
             if mask.any()
@@ -106,5 +109,5 @@ def measure_origins(stack: Stack, block: Block | None) -> list[OriginRow]:
     return rows
 
 
-def _bytes(block: Block, mask: np.ndarray) -> int:
-    return int(block.bytes[mask].sum(dtype=np.int64))
+def _sum(size: Ints, mask: np.ndarray) -> int:
+    return int(size[mask].sum(dtype=np.int64))

@@ -60,7 +60,7 @@ def _of(node: Node, stack: Stack, block: Block | None, volume: Block | None) -> 
         read_bytes=sums.get("read", 0),
         write_bytes=sums.get("write", 0),
         own_bytes=by_class.get("volume", 0),
-        parity_bytes=by_class.get("parity", 0),
+        parity_bytes=int(table.parity_bytes[rows][is_move].sum(dtype=np.int64)),
         p50_ns=p50,
         p99_ns=p99,
     )
