@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "fail.h"
 #include "options.h"
 #include "registry.h"
 #include "time_bins.h"

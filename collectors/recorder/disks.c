@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "options.h"
 
 #define TEXT(macro)    #macro

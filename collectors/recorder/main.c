@@ -36,6 +36,7 @@
 #include "borders.h"
 #include "bpfstats.h"
 #include "clock.h"
+#include "fail.h"
 #include "jsonl.h"
 #include "losses.h"
 #include "options.h"

@@ -12,13 +12,8 @@
 
 #include "clock.h"
 #include "disks.h"
+#include "fail.h"
 #include "registry.h"
-
-int fail(const char *subject, const char *problem)
-{
-	fprintf(stderr, "recorder: %s: %s\n", subject, problem);
-	return -1;
-}
 
 /* Adds a file system under test: first the target, then further file systems on a watched device. */
 static int add_target(struct options *options, const char *text)

@@ -68,7 +68,5 @@ struct options {
 
 /* 0; -1 if the command line is wrong: the error is printed. */
 int options_parse(int argc, char **argv, struct options *options);
-/* Prints "recorder: SUBJECT: PROBLEM"; returns -1. */
-int fail(const char *subject, const char *problem);
 
 #endif
