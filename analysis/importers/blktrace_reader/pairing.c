@@ -421,7 +421,8 @@ static void on_issue(struct requests *requests, struct device *device, const str
 static void complete_unissued(struct requests *requests, struct device *device,
 			      const struct event *event)
 {
-	bool ended = !device->takes_requests && volumes_complete(requests, device, event);
+	bool ended = (!device->takes_requests || device->remaps) &&
+		     volumes_complete(requests, device, event);
 	struct piece bio;
 
 	if (take(requests, event, &bio)) {

@@ -397,7 +397,7 @@ void volumes_end_request(struct requests *requests, const struct piece *request,
 		end_bio(requests, bio, complete_ns, error);
 		any = true;
 	} while (at < end);
-	if (any)
+	if (any || start == end) /* a flush's bio ends by itself */
 		return;
 	/* Its bios are older than the trace, or than what tells that the device is a volume. */
 	struct bio whole = {
