@@ -22,4 +22,4 @@ def test_imports_of_stacks_equal_the_recorder(tmp_path: Path, kernel: str) -> No
         cases = machine.cases()
     bad = [case for case in cases if case.outcome == "failed"]
     assert not bad, "\n".join(f"{case.name}: {case.text}" for case in bad)
-    assert sum(case.outcome == "passed" for case in cases) > 40
+    assert sum(case.outcome == "passed" for case in cases) >= 40
