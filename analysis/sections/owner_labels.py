@@ -73,10 +73,15 @@ def all_requests_note(results: Results) -> list[str]:
     return [ALL_REQUESTS] if owners is not None and owners.of(OTHERS).requests else []
 
 
+def counted(results: Results) -> str:
+    """What a row of the file system's view is: a bio above volumes, else a request."""
+    return "bios" if results.block is not None and results.block.is_stacked else "requests"
+
+
 def totals(results: Results, requests: int, moved: int) -> str:
-    """All requests and bytes, for a picture's second line; on a shared disk with the workload's share."""
+    """All requests (or bios) and bytes, for a picture's second line; with the workload's share."""
     owners = results.shared_owners
     own = [
         "" if owners is None else f" ({units.percent(owners.share(WORKLOAD, what))} % own)" for what in WHAT
     ]
-    return f"{requests:,} requests{own[0]}, {units.bytes_(moved)}{own[1]}"
+    return f"{requests:,} {counted(results)}{own[0]}, {units.bytes_(moved)}{own[1]}"

@@ -10,13 +10,13 @@ from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, WORKLOAD
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.owner_labels import OWNER_LABELS, TITLE, submitters
+from analysis.sections.owner_labels import OWNER_LABELS, TITLE, counted, submitters
 from analysis.sections.spec import SectionSpec
 from analysis.tables.load import Tables
 
 OF_VOLUMES = (
-    " Above volumes, requests and bytes are those of the file system's bios, seeks those of the disks'"
-    " requests for these; what volumes do on their own is nobody's."
+    " Above volumes, bytes are those of the file system's bios, seeks those of the disks' requests for"
+    " these; what volumes do on their own is nobody's."
 )
 
 
@@ -26,6 +26,9 @@ def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
     if owners is None or not (owners.is_shared or owners.is_in_banner(OTHERS)):
         return []
     section = Section()
+    is_stacked = results.block is not None and results.block.is_stacked
+    has_disks = not is_stacked or (results.block is not None and results.block.disk_owners is not None)
+    what = counted(results)
     rows = []
     for owner in OWNERS:
         owned = owners.of(owner)
@@ -39,15 +42,15 @@ def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
                 units.bytes_(owned.read_bytes),
                 units.bytes_(owned.write_bytes),
                 units.percent(owners.share(owner, "bytes")),
-                units.count(owned.seeks),
-                units.percent(owners.share(owner, "seeks")),
+                units.count(owned.seeks) if has_disks else "-",
+                units.percent(owners.share(owner, "seeks")) if has_disks else "-",
             )
         )
-    heads = ("<owner", "requests", "&%", "read", "written", "&% of bytes", "seeks", "&%")
+    heads = ("<owner", what, "&%", "read", "written", "&% of bytes", "seeks", "&%")
     section.tables.append(Table(heads, rows))
     own = owners.of(FILESYSTEM).by_class
     by_class = [
-        f"{class_} {own[class_][0]:,} requests, {units.bytes_(own[class_][1])}"
+        f"{class_} {own[class_][0]:,} {what}, {units.bytes_(own[class_][1])}"
         for class_ in ("journal", "metadata", "data", "unknown")
         if own.get(class_, (0, 0))[0]
     ]
@@ -56,7 +59,6 @@ def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
     if (others := owners.of(OTHERS)).requests:
         section.notes.append(f"other programs, by submitter: {submitters(others)}")
     section.notes += _unknown_owner(owners)
-    is_stacked = results.block is not None and results.block.is_stacked
     section.definition = (
         request_owners.OF_PART
         if owners.is_live

@@ -97,8 +97,8 @@ def _by_class(run: Run, results: Results) -> Table:
                 units.count(row.errors),
             )
         )
-    heads = ("<op", "<class", "requests", "bytes", "MB/s", "IOPS", "mean size", "own %", "errors")
-    return Table(heads, rows)
+    heads = ("<op", "<class", owner_labels.counted(results), "bytes", "MB/s", "IOPS", "mean size")
+    return Table((*heads, "own %", "errors"), rows)
 
 
 def _own_and_all(results: Results, owners: Owners) -> Table:
@@ -106,24 +106,25 @@ def _own_and_all(results: Results, owners: Owners) -> Table:
     elapsed = results.window.elapsed_s
     rows = []
     for row in results.device_totals:
-        requests, size, _ = owners.own(row.op, row.class_)
+        count, size, _ = owners.own(row.op, row.class_)
         rows.append(
             (
                 row.op,
                 row.class_ if row.bytes else "-",
-                units.count(requests),
+                units.count(count),
                 units.count(row.requests),
                 units.bytes_(size),
                 units.bytes_(row.bytes),
                 units.rate(size / 1e6 / elapsed),
                 units.rate(row.bytes / 1e6 / elapsed),
-                units.rate(requests / elapsed),
+                units.rate(count / elapsed),
                 units.rate(row.requests / elapsed),
-                units.bytes_(size / requests if requests else None),
+                units.bytes_(size / count if count else None),
                 units.count(row.errors),
             )
         )
-    heads = ("<op", "<class", "requests,\nown", "&\nall", "bytes,\nown", "&\nall", "MB/s,\nown", "&\nall")
+    requests = f"{owner_labels.counted(results)},\nown"
+    heads = ("<op", "<class", requests, "&\nall", "bytes,\nown", "&\nall", "MB/s,\nown", "&\nall")
     return Table((*heads, "IOPS,\nown", "&\nall", "mean size,\nown", "&errors,\nall"), rows)
 
 

@@ -366,8 +366,12 @@ def measure_both(
     owners = measure_owners(run, top.block, top.distances, top.kinds, timeline, paths)
     numbers = np.array([node.number for node in stack.tops], dtype=np.int64)
     of_disks = measure_owners(run, disks.block, disks.distances, disks.kinds, timeline, paths, numbers)
-    if owners is None or of_disks is None:
+    if owners is None:
         return owners, of_disks
+    if of_disks is None:  # zram: no disk below, so no seeks
+        owned = [replace(owned, seeks=0) for owned in owners.owned]
+        own_seeks = np.zeros_like(owners.own_seeks_per_s)
+        return replace(owners, owned=tuple(owned), own_seeks_per_s=own_seeks), of_disks
     owned = [
         replace(owned, seeks=disk_owned.seeks)
         for owned, disk_owned in zip(owners.owned, of_disks.owned, strict=True)
