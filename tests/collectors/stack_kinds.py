@@ -27,6 +27,7 @@ class Kind:
     # after they waited for a copy or a mapping): no origin, but the class and inode of their pages.
     by_page: bool = False
     copies_vary: bool = False  # a cache has some of the bytes a second time
+    is_dm_raid: bool = False  # md inside device-mapper, which both may count
     has_holes: bool = False  # reads of what was never written reach no disk
     quiet_seconds: float = 0.3  # md writes its bitmap and superblock later
     # (sector of the volume, first data sector of a member) -> places: number of the leaf, sector there
@@ -120,7 +121,9 @@ KINDS: dict[str, Kind] = {
     "raid10": md(stacks.raid10, 4, "raid10", write_copies=2, place=in_raid10),
     "crypt_on_raid5": md(stacks.crypt_on_raid5, 3, "raid456", "dm-crypt"),
     "lvm_on_raid1": md(stacks.lvm_on_raid1, 2, "raid1", "dm-mod", write_copies=2, quiet_seconds=4.0),
-    "lvm_raid1": Kind(stacks.lvm_raid1, 2, ("dm-raid",), ("lvm",), 2, is_plain=False, quiet_seconds=4.0),
+    "lvm_raid1": Kind(
+        stacks.lvm_raid1, 2, ("dm-raid",), ("lvm",), 2, is_plain=False, is_dm_raid=True, quiet_seconds=4.0
+    ),
     "multipath": Kind(stacks.multipath, 1, ("dm-round-robin",), place=shifted(2)),
     "bcache": layered(stacks.bcache, 2, "bcache", program="make-bcache", copies_vary=True),
     "bcache_writeback": layered(

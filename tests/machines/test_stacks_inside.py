@@ -35,7 +35,12 @@ def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield machine.cases()
 
 
+def lacks(case: Case) -> bool:
+    """Return whether a test was skipped for md's linear level, which Linux 6.8 to 6.13 do not have."""
+    return case.outcome == "skipped" and "the kernel has no linear" in case.text
+
+
 def test_every_stack_is_recorded_right(cases: list[Case]) -> None:
-    bad = [case for case in cases if case.outcome != "passed"]
+    bad = [case for case in cases if case.outcome != "passed" and not lacks(case)]
     assert not bad, "\n".join(f"{case.name} {case.outcome}: {case.text}" for case in bad)
     assert len(cases) > 100
