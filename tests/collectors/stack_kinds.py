@@ -23,8 +23,8 @@ class Kind:
     write_copies: int = 1  # what the leaves write for each byte written to the volume, parity apart
     # Whether every byte at the leaves serves a bio of the volume: the layer has no metadata or copies.
     is_plain: bool = True
-    # Some of the volume's bytes are sent down without a remap (bcache always; dm's thin, cache and snapshot
-    # after they waited for a copy or a mapping): no origin, but the class and inode of their pages.
+    # Some of the volume's bytes are sent down without a remap (dm's cache and snapshot after they waited for
+    # a copy): no origin, but the class and inode of their pages.
     by_page: bool = False
     copies_vary: bool = False  # a cache has some of the bytes a second time
     is_dm_raid: bool = False  # md inside device-mapper, which both may count
@@ -108,7 +108,7 @@ KINDS: dict[str, Kind] = {
     "crypt": Kind(stacks.crypt, 1, ("dm-crypt",), place=shifted(1)),
     "crypt_inline": Kind(stacks.crypt_inline, 1, ("dm-crypt",), place=shifted(1)),
     "lvm_on_crypt": Kind(stacks.lvm_on_crypt, 1, ("dm-crypt",), ("dmsetup", "lvm"), place=shifted(1, 2048)),
-    "thin": Kind(stacks.thin, 2, ("dm-thin-pool",), is_plain=False, by_page=True, has_holes=True),
+    "thin": Kind(stacks.thin, 2, ("dm-thin-pool",), is_plain=False, has_holes=True),
     "cache": layered(stacks.cache, 3, "dm-cache-smq", copies_vary=True),
     "cache_writeback": layered(stacks.cache_writeback, 3, "dm-cache-smq", copies_vary=True),
     "writecache": Kind(stacks.writecache, 2, ("dm-writecache",), is_plain=False),
