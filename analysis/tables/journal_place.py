@@ -56,11 +56,7 @@ def journal_places(run: Run) -> list[JournalPlace]:
         whole = [dev for dev in whole if dev != outside]
         return [_place(dev, found) for dev, found in by_device.items()] + [_place(dev, []) for dev in whole]
     # a session that states the stack formatted the device of journal_dev; another one may hold more
-    stated_whole = (
-        device_number(dig(run.facts, "filesystem", "geometry", "journal_dev"))
-        if stack.is_stated
-        else journal_device(run)
-    )
+    stated_whole = outside if stack.is_stated else journal_device(run)
     places = [_place(dev, found) for dev, found in by_device.items() if dev != stated_whole]
     places += [_place(dev, []) for dev in whole if dev == stated_whole or dev not in by_device]
     return places
