@@ -11,7 +11,7 @@
 #include "block_state.h"
 #include "common/tasks.h"
 
-#define BIO_SETS	 16384
+#define BIO_SET_BITS	 14
 #define BIO_WAYS	 4
 #define MAX_FRONT_MERGES 128
 
@@ -42,7 +42,7 @@ struct bio_set {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BIO_SETS);
+	__uint(max_entries, 1 << BIO_SET_BITS);
 	__type(key, u32);
 	__type(value, struct bio_set);
 } bios SEC(".maps");
@@ -80,10 +80,8 @@ static __always_inline bool replace(u64 *word, u64 old, u64 new, bool have_cmpxc
 
 static __always_inline struct bio_set *bio_set_of(u64 bio)
 {
-	/* Fibonacci hashing: bios are slab objects, so their low bits say little. */
-	u32 set = (bio * 0x9E3779B97F4A7C15ULL) >> (64 - 14);
+	u32 set = hash_to(bio, BIO_SET_BITS);
 
-	_Static_assert(BIO_SETS == 1 << 14, "the shift above");
 	return bpf_map_lookup_elem(&bios, &set);
 }
 

@@ -16,7 +16,6 @@
 
 #include "block_state.h"
 
-#define ORIGIN_SETS 16384
 #define ORIGIN_WAYS 4
 
 struct origin {
@@ -53,9 +52,8 @@ struct {
 
 static __always_inline struct origin_set *origin_set_of(u64 bio)
 {
-	u32 set = (bio * 0x9E3779B97F4A7C15ULL) >> (64 - 14);
+	u32 set = hash_to(bio, ORIGIN_SET_BITS);
 
-	_Static_assert(ORIGIN_SETS == 1 << 14, "the shift above");
 	return bpf_map_lookup_elem(&origins, &set);
 }
 

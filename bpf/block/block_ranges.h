@@ -20,7 +20,6 @@
 
 #include "block_state.h"
 
-#define RANGE_SETS	 (1 << 16)
 #define RANGE_WAYS	 8
 #define LEVEL_START	 1 /* a bio's first sector */
 #define LEVEL_PAGES	 4 /* the bio's list of pages, which its clones have too */
@@ -63,9 +62,8 @@ static __always_inline u64 pages_key(u64 list, bool is_write)
 
 static __always_inline struct range_set *range_set_of(u64 key)
 {
-	u32 set = (key * 0x9E3779B97F4A7C15ULL) >> (64 - 16);
+	u32 set = hash_to(key, RANGE_SET_BITS);
 
-	_Static_assert(RANGE_SETS == 1 << 16, "the shift above");
 	return bpf_map_lookup_elem(&ranges, &set);
 }
 

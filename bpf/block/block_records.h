@@ -172,6 +172,14 @@ struct hidden_disk {
 	u32 pad;
 };
 
+/* Sets of the tables for volumes, which user space sizes: a key is hashed to so many bits. */
+#define ORIGIN_SET_BITS 14
+#define RANGE_SET_BITS	16
+#define VOLUME_SET_BITS 14
+#define ORIGIN_SETS	(1U << ORIGIN_SET_BITS)
+#define RANGE_SETS	(1U << RANGE_SET_BITS)
+#define VOLUME_SETS	(1U << VOLUME_SET_BITS)
+
 /* Slots of volume_bios, by set: a bio's address has one set, with this many slots. */
 #define VOLUME_WAYS 8
 

@@ -91,6 +91,12 @@ const volatile enum block_flag block_flags_used = BLOCK_FLAG_SYNC;
 #define NO_SLOT	       (~0U)
 #define FLAG_BIT(name) (1U << bpf_core_enum_value(enum req_flag_bits, name))
 
+/* Fibonacci hashing to so many bits: bios are slab objects, so the low bits of their addresses say little. */
+static __always_inline u32 hash_to(u64 key, u32 bits)
+{
+	return (key * 0x9E3779B97F4A7C15ULL) >> (64 - bits);
+}
+
 static __always_inline struct block_counts *my_counts(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();

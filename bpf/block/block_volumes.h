@@ -20,8 +20,7 @@
 #include "block_ranges.h"
 #include "block_rings.h"
 
-#define VOLUME_SETS 16384
-#define REUSED	    (1U << 31) /* with a slot: its last bio, of the same address, was not seen to end */
+#define REUSED (1U << 31) /* with a slot: its last bio, of the same address, was not seen to end */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -40,10 +39,7 @@ static __always_inline struct volume_set *volume_set_of(u32 slot)
 
 static __always_inline u32 first_slot_of(u64 bio)
 {
-	u32 set = (bio * 0x9E3779B97F4A7C15ULL) >> (64 - 14);
-
-	_Static_assert(VOLUME_SETS == 1 << 14, "the shift above");
-	return set * VOLUME_WAYS;
+	return hash_to(bio, VOLUME_SET_BITS) * VOLUME_WAYS;
 }
 
 static __always_inline u32 find_volume_bio(u64 bio)

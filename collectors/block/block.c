@@ -29,11 +29,6 @@
 
 #include "block.skel.h" /* uses the types of records.h */
 
-/* Sets of the tables for volumes, as their headers in bpf/block/ have them. */
-#define ORIGIN_SETS 16384
-#define RANGE_SETS  65536
-#define VOLUME_SETS 16384
-
 /*
  * No skip counts as lost by itself: a skipped issue shows as a completion without an issue, a skipped completion at the
  * tag's next issue. Most skips concern the disk below a loop device: the programs see every disk's requests.
