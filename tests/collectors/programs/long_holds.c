@@ -5,6 +5,9 @@
  *   long_holds pipe SECONDS FILE        a writer and a reader of one pipe: its mutex (FILE is not used)
  *   long_holds file SECONDS FILE        as many writers of one file as there are CPUs: its inode's rwsem
  *
+ * How long each hold lasts is drawn anew: with holds of one length the threads change places in a fixed rhythm, and a
+ * sampling timer that falls into step with it finds the same thread spinning every time.
+ *
  * Each thread stays on a CPU and, where that is allowed, gives it to no ordinary task: threads that a busy machine runs in
  * turns would not meet at a lock. Prints one JSON object: when all of them ran (CLOCK_MONOTONIC), and for how much of that
  * time they had no CPU, in ns of a thread.
@@ -64,6 +67,7 @@ static void come_first(void)
 static void *work(void *argument)
 {
 	int number = (int)(long)argument;
+	unsigned short seed[3] = { 1, 2, number };
 	char *data = malloc(BYTES);
 
 	if (!data)
@@ -73,9 +77,10 @@ static void *work(void *argument)
 	come_first();
 	pthread_barrier_wait(&ready);
 	while (clock_ns(CLOCK_MONOTONIC) < end_ns) {
-		ssize_t n = file	 ? pwrite(fds[0], data, BYTES, 0)
-			    : number & 1 ? write(fds[1], data, BYTES)
-					 : read(fds[0], data, BYTES);
+		size_t bytes = BYTES / 4 + nrand48(seed) % (BYTES / 4 * 3);
+		ssize_t n = file	 ? pwrite(fds[0], data, bytes, 0)
+			    : number & 1 ? write(fds[1], data, bytes)
+					 : read(fds[0], data, bytes);
 
 		(void)n; /* a full or empty pipe is as good */
 	}
