@@ -12,7 +12,7 @@ import pytest
 
 from tests.marks import needs_root
 from tests.workloads.fake_sysfs import GIB, FakeSysfs
-from workloads.system import device_graph, dm_tables
+from workloads.system import device_graph, dm_tables, loopdev
 from workloads.system.device_graph import Graph, is_leaf, is_volume
 
 
@@ -237,3 +237,12 @@ def test_numbers_of_this_machine_agree_with_sysfs() -> None:
         node = graph.by_number(dev)
         assert node is None or node.name == name  # a loop device may come and go
     assert graph.nodes
+
+
+def test_loop_on_file_is_on_no_hidden_path(sysfs: FakeSysfs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hidden path has no number, and the file below a loop device is no device."""
+    sysfs.add("nvme0c0n1", "", queue=True)
+    sysfs.add("loop0", "7:0", queue=True, files={"loop/backing_file": "/srv/file\n"})
+    monkeypatch.setattr(loopdev, "device_below", lambda name: "")
+    places = {name: sysfs.names / name for name in ("nvme0c0n1", "loop0")}
+    assert device_graph._all_below(places, Path("/")) == {"nvme0c0n1": [], "loop0": []}

@@ -138,7 +138,7 @@ def _real(path: Path) -> Path | None:
 def _all_below(places: Mapping[str, Path], root: Path) -> dict[str, list[str]]:
     """Return for each device the devices that it is made of, each once."""
     below: dict[str, list[str]] = {name: [] for name in places}
-    numbers = {read_text(place / "dev"): name for name, place in places.items()}
+    numbers = {dev: name for name, place in places.items() if (dev := read_text(place / "dev"))}
     for name, place in places.items():
         if (place / "partition").exists():
             below[name] += [place.parent.name]
@@ -166,7 +166,7 @@ def _device_below_loop(name: str, place: Path, root: Path) -> str | None:
     if not (place / "loop").is_dir():
         return None
     if root == Path("/") and (number := loopdev.device_below(name)) is not None:
-        return number
+        return number or None
     try:
         file = (place / "loop/backing_file").read_text(errors="surrogateescape").removesuffix("\n")
         status = os.stat(root / file.lstrip("/"))
