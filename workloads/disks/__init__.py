@@ -8,9 +8,10 @@ A real device must pass every rule of safety.py.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from workloads.cleanup.janitor import Janitor
@@ -106,11 +107,17 @@ def open_disk(
     try:
         for kind in ("file", "ram"):
             check_space(kind, bytes_of(disks, kind))
-        users = in_use.read()
+        users = cache(in_use.read)  # at most once, and only if there is a disk that others may use
         opened = {disk.serial: _open(disk, erase, users, janitor, undo) for disk in disks}
-        safety.check_apart([disk.target for disk in opened.values() if disk.target is not None], users.graph)
+        targets = [disk.target for disk in opened.values() if disk.target is not None]
+        if targets:
+            safety.check_apart(targets, users().graph)
         if sched is not None:
-            opened = _set_schedulers(opened, sched, janitor, undo)
+            _set_schedulers([str(disk.facts["name"]) for disk in opened.values()], sched, janitor, undo)
+        opened = {
+            serial: replace(disk, facts={**disk.facts, **queue.facts(str(disk.facts["name"]))})
+            for serial, disk in opened.items()
+        }
         journal = opened.pop("journal", None)
         first, *more = opened.values()
         yield replace(first, more=tuple(more), journal=journal, pool=janitor.name)
@@ -125,38 +132,36 @@ def bytes_of(disks: Sequence[PlannedDisk], kind: str) -> int:
     return sum(disk.size_bytes for disk in disks if disk.kind == kind)
 
 
-def _set_schedulers(
-    opened: Mapping[str, Disk], sched: str, janitor: Janitor, undo: list[int]
-) -> dict[str, Disk]:
-    """Set the I/O scheduler of the disks, or of those below volumes. Returns the disks with new facts."""
+def _set_schedulers(own: Sequence[str], sched: str, janitor: Janitor, undo: list[int]) -> None:
+    """Set the I/O scheduler of the run's own disks, or of those below volumes. own: names in sysfs."""
     users = in_use.read()  # with the loop devices that were made
-    own = [str(disk.facts["name"]) for disk in opened.values()]
     for name in own:
         for leaf in queue.scheduled(name, own, users):
             setting = queue.set_scheduler(leaf, sched, janitor)
             if setting is not None:
                 undo.append(setting)
-    return {
-        serial: replace(disk, facts={**disk.facts, **queue.facts(str(disk.facts["name"]))})
-        for serial, disk in opened.items()
-    }
 
 
-def _open(disk: PlannedDisk, erase: Collection[str], users: Users, janitor: Janitor, undo: list[int]) -> Disk:
-    """Open one disk."""
+def _open(
+    disk: PlannedDisk,
+    erase: Collection[str],
+    users: Callable[[], Users],
+    janitor: Janitor,
+    undo: list[int],
+) -> Disk:
+    """Open one disk. Its facts lack those of its queue."""
     target: Target | None = None
     facts: dict[str, object]
     if disk.kind == "file" and guest.inside():
-        path, facts = virtio.open_virtual(disk.serial)
+        path, facts = virtio.open_virtual(disk.serial, users())
     elif disk.kind in ("file", "ram"):
         path, facts = open_loop(disk.kind, disk.serial, disk.size_bytes, janitor, undo)
     else:
         variable = "JOURNAL" if disk.serial == "journal" else "DISK"
-        target = safety.check_device(disk.kind, erase, variable, users)
+        target = safety.check_device(disk.kind, erase, variable, users())
         path, facts = target.path, {"name": target.name, "kind": "device", "size_bytes": target.size_bytes}
     number = os.stat(path).st_rdev
-    queue_facts = queue.facts(str(facts["name"]))
-    return Disk(path, (os.major(number), os.minor(number)), {**facts, **queue_facts}, target)
+    return Disk(path, (os.major(number), os.minor(number)), facts, target)
 
 
 def _memory_available() -> int:

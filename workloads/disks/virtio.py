@@ -8,15 +8,16 @@ holds for them all the same.
 from pathlib import Path
 
 from workloads.disks import safety
+from workloads.disks.in_use import Users
 from workloads.system.errors import MachineError
 
 _BLOCK = Path("/sys/block")
 
 
-def open_virtual(serial: str) -> tuple[str, dict[str, object]]:
+def open_virtual(serial: str, users: Users) -> tuple[str, dict[str, object]]:
     """Return the path and the facts of the disk with this serial. Raises MachineError."""
     name = find(serial)
-    target = safety.check_device(f"/dev/{name}", (f"/dev/{name}",))
+    target = safety.check_device(f"/dev/{name}", (f"/dev/{name}",), users=users)
     return target.path, {"name": name, "kind": "file", "virtual": True, "size_bytes": target.size_bytes}
 
 

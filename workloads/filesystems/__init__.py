@@ -123,11 +123,13 @@ def format(plan: FilesystemPlan, disk: Disk, janitor: Janitor) -> None:
     The safety rules and the disk's identity are checked right before mkfs starts. The session does not hold
     the device open while mkfs runs, because mkfs itself opens it with O_EXCL.
     """
-    users = in_use.read()
+    targets = [member.target for member in disk.all if member.target is not None]
+    if targets:
+        users = in_use.read()
+        for target in targets:
+            safety.recheck(target, users)
     for member in disk.all:
-        if member.target is not None:
-            safety.recheck(member.target, users)
-        else:
+        if member.target is None:
             safety.check_exclusive(member.path)
     pool = plan.filesystem.pool
     if pool is not None:
