@@ -10,6 +10,7 @@ from pathlib import Path
 from collectors.host import fs_devices, overlay
 from collectors.host.fs_devices import FsDevices
 from workloads.system import device_graph, loopdev, mounts
+from workloads.system.device_graph import Graph
 from workloads.system.errors import MachineError, RunError
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -59,12 +60,15 @@ def filesystem_number(directory: Path) -> str:
     return _mount_of(directory).dev
 
 
-def under(directory: Path) -> Backing:
-    """Return the mount and disk below a directory; of an overlay, the disk of its upper directory."""
+def under(directory: Path, graph: Graph | None = None) -> Backing:
+    """Return the mount and disk below a directory; of an overlay, the disk of its upper directory.
+
+    graph: this machine's devices; None: read now.
+    """
     mount = _mount_of(directory)
     below = overlay.below(mount, mounts.here())
     own = below or mount
-    graph = device_graph.read()
+    graph = graph or device_graph.read()
     found = fs_devices.find(own, graph, device_of(own), directory if below is None else Path(own.target))
     device = found.devices[0].name if found.devices else None
     disk = graph.nodes[device].disk if device is not None else None

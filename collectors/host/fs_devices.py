@@ -11,12 +11,13 @@ import re
 import stat
 import struct
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from collectors.host.kernel import read
 from workloads.system import command, mounts
-from workloads.system.device_graph import Graph, Node
+from workloads.system.device_facts import names_in
+from workloads.system.device_graph import Graph, Node, number_of
 from workloads.system.errors import MachineError
 from workloads.system.mounts import Mount
 from workloads.system.visible import visible
@@ -59,7 +60,7 @@ def find(mount: Mount, graph: Graph, main: str | None, directory: Path | None = 
         "f2fs": _f2fs,
     }.get(mount.kind)
     if find_of_kind is None:
-        return FsDevices((FsDevice(main, "data"),) if main is not None else ())
+        return FsDevices(tuple(_one(main)))
     return find_of_kind(mount, graph, main, directory)
 
 
@@ -98,11 +99,11 @@ def _btrfs(mount: Mount, graph: Graph, main: str | None, directory: Path | None)
     place = btrfs_directory(directory, main)
     if place is None:
         return FsDevices(tuple(_one(main)), ("its other devices, if it has any: /sys/fs/btrfs has no entry",))
-    names = sorted(name for name in _listed(place / "devices") if name in graph.nodes)
+    names = sorted(name for name in names_in(place / "devices") if name in graph.nodes)
     if main in names:
         names = [main, *(name for name in names if name != main)]
     gone = [
-        number.name for number in sorted((place / "devinfo").glob("*")) if _read(number / "missing") == "1"
+        number.name for number in sorted((place / "devinfo").glob("*")) if read(number / "missing") == "1"
     ]
     role = "member" if len(names) > 1 else "data"
     missing = [f"its device number {number}, which is missing from the machine" for number in gone]
@@ -111,7 +112,7 @@ def _btrfs(mount: Mount, graph: Graph, main: str | None, directory: Path | None)
 
 def _ext(mount: Mount, graph: Graph, main: str | None, directory: Path | None) -> FsDevices:
     """Find an external journal by its uuid, among the device that the superblock names and those of jbd2."""
-    external = [name for name in _listed(_JBD2) if name in graph.nodes]  # internal ones end in "-8"
+    external = [name for name in names_in(_JBD2) if name in graph.nodes]  # internal ones end in "-8"
     if main is None or (_JBD2.is_dir() and not external):
         return FsDevices(tuple(_one(main)))
     superblock = _read_at(main, _SUPERBLOCK_AT, 1024)
@@ -220,28 +221,10 @@ def _f2fs(mount: Mount, graph: Graph, main: str | None, directory: Path | None) 
 
 def node_of_path(path: str, graph: Graph) -> Node | None:
     """Return the device that a path names: by its number; by its name in sysfs if the node is missing."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        name = path.removeprefix("/dev/").replace("/", "!")
-        return graph.nodes.get(name) if path.startswith("/dev/") else None
-    if not stat.S_ISBLK(status.st_mode):
-        return None
-    return graph.by_number(f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}")
-
-
-def _listed(directory: Path) -> Iterator[str]:
-    try:
-        yield from sorted(os.listdir(directory))
-    except OSError:
-        return
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
+    if os.path.exists(path):
+        return graph.by_number(number_of(path))
+    name = path.removeprefix("/dev/").replace("/", "!")
+    return graph.nodes.get(name) if path.startswith("/dev/") else None
 
 
 def _read_at(name: str | None, offset: int, count: int) -> bytes | None:
@@ -255,7 +238,7 @@ def _read_at(name: str | None, offset: int, count: int) -> bytes | None:
     try:
         status = os.fstat(file)
         number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
-        if not stat.S_ISBLK(status.st_mode) or _read(Path("/sys/class/block") / name / "dev") != number:
+        if not stat.S_ISBLK(status.st_mode) or read(Path("/sys/class/block") / name / "dev") != number:
             return None
         content = os.pread(file, count, offset)
     except OSError:

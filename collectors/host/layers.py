@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.host.fs_devices import FsDevices
+from workloads.cli.disk_options import MOST_DISKS
 from workloads.system.device_graph import Graph, Node, is_leaf, is_volume
 
-MOST = 64  # MAX_DEVS of bpf/block/, disks and volumes together
 _MOST_COMPONENTS = 256  # MAX_COMPONENTS of recorder/options.h
 # Device numbers of hidden paths of NVMe multipath, which have none: 4095 is no major number of the kernel's.
 _HIDDEN_MAJOR = 4095
@@ -51,10 +51,10 @@ class Layers:
     def counted(self) -> tuple[str, ...]:
         """Devices of which only the kernel's counters are sampled; a hidden path has no number to ask by."""
         numbered = (name for name in self.names if not self.numbers[name].startswith(f"{_HIDDEN_MAJOR}:"))
-        return tuple(name for name in numbered if name in self.why_not)[:MOST]
+        return tuple(name for name in numbered if name in self.why_not)[:MOST_DISKS]
 
 
-def choose(graph: Graph, roots: Sequence[Root], most: int = MOST) -> Layers:
+def choose(graph: Graph, roots: Sequence[Root], most: int = MOST_DISKS) -> Layers:
     """Return what to record of these devices and all below, at most so many devices.
 
     The roots come first, then the disks, then volumes between, then neighbours: what does not fit is named in
@@ -71,7 +71,7 @@ def choose(graph: Graph, roots: Sequence[Root], most: int = MOST) -> Layers:
     shared = [other for name in reached if is_volume(graph.nodes[name]) for other in graph.nodes[name].below]
     neighbours = [
         name
-        for name in _whole(graph, [other for each in shared for other in volumes_above(graph, each)])
+        for name in _whole(graph, [other for each in shared for other in graph.volumes_above(each)])
         if name not in reached
     ]
     top = [root.name for root in roots]
@@ -107,24 +107,8 @@ def roots_of(graph: Graph, found: FsDevices) -> list[Root]:
 def above_watched(graph: Graph, name: str) -> list[Root]:
     """Return the roots of a watched device: the device, and the uppermost volumes that lie on it."""
     disk = graph.nodes[name].disk
-    volumes = volumes_above(graph, disk)
-    tops = [volume for volume in volumes if not volumes_above(graph, volume)]
+    tops = [volume for volume in graph.volumes_above(disk) if not graph.volumes_above(volume)]
     return [Root(disk, "watched"), *(Root(top, "watched") for top in tops)]
-
-
-def volumes_above(graph: Graph, name: str) -> list[str]:
-    """Return the volumes that lie on a device or its partitions, nearest first; not through loop devices."""
-    found: dict[str, None] = {}
-    row = [name]
-    while row:
-        row = [
-            other
-            for each in row
-            for other in graph.nodes[each].above
-            if other not in found and other != name and graph.nodes[other].kind != "loop"
-        ]
-        found.update(dict.fromkeys(row))
-    return [other for other in found if is_volume(graph.nodes[other])]
 
 
 def parts(graph: Graph, layers: Layers) -> list[Node]:

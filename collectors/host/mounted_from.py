@@ -6,12 +6,12 @@ Included are those on the disk's partitions, on volumes and arrays made of it, a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from collectors.host import blockdev, fs_devices, overlay
 from workloads.system import device_graph, mounts
+from workloads.system.device_facts import names_in
 from workloads.system.device_graph import Graph
 from workloads.system.mounts import Mount
 
@@ -86,7 +86,4 @@ def _further_devices(own_mounts: Iterable[Mount], graph: Graph) -> dict[str, lis
 
 def _of_same_btrfs(device: str) -> list[str]:
     place = fs_devices.btrfs_directory(None, device)
-    try:
-        return os.listdir(place / "devices") if place is not None else []
-    except OSError:  # unmounted meanwhile
-        return []
+    return names_in(place / "devices") if place is not None else []  # none if it was unmounted meanwhile

@@ -57,7 +57,7 @@ def _note(graph: Graph, chosen: Layers, name: str) -> str:
 def _of_directory(graph: Graph, directory: Path, dev: str | None) -> tuple[list[Root], tuple[str, ...]]:
     if dev is not None:
         return layers.above_watched(graph, dev), ()
-    found = blockdev.under(directory).found
+    found = blockdev.under(directory, graph).found
     return layers.roots_of(graph, found), found.missing
 
 

@@ -303,8 +303,8 @@ def _stack_of_disks(context: RunContext, disk: Disk, kind: str) -> Stack:
 def _look_up(context: RunContext, directory: Path, options: Options) -> tuple[Stack, str]:
     """Return the devices to record for a directory, and the number of its file system."""
     dev = options.dev
-    backing = blockdev.under(directory)
     graph = device_graph.read()
+    backing = blockdev.under(directory, graph)
     disk = backing.disk if dev is None else blockdev.whole_disk(dev)
     device: dict[str, object] = {"name": backing.source, "kind": "directory"}
     if disk is not None:

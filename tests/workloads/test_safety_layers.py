@@ -12,7 +12,7 @@ from workloads.disks import in_use, queue, safety
 from workloads.disks.in_use import Users
 from workloads.disks.safety import Target
 from workloads.system import device_graph, dm_tables
-from workloads.system.device_graph import Graph
+from workloads.system.device_graph import Graph, number_of
 from workloads.system.errors import MachineError, OptionError
 from workloads.system.mounts import Mount
 
@@ -139,7 +139,7 @@ def mount(dev: str, target: str, source: str) -> Mount:
 
 
 def test_first_view_of_a_mount_is_named(tmp_path: Path) -> None:
-    node = next(path for path in Path("/dev").iterdir() if in_use.number_of(str(path)))
+    node = next(path for path in Path("/dev").iterdir() if number_of(path))
     where = in_use.mounted_by_number(
         [
             (None, mount("8:1", "/", "/dev/root")),
@@ -147,7 +147,7 @@ def test_first_view_of_a_mount_is_named(tmp_path: Path) -> None:
             (9, mount("0:55", "/b", str(node))),
         ]
     )
-    assert where["8:1"] == "/" and where[in_use.number_of(str(node))] == "/b (seen by pid 9)"
+    assert where["8:1"] == "/" and where[number_of(node)] == "/b (seen by pid 9)"
     assert "" not in where
 
 

@@ -5,13 +5,12 @@ A snapshot, so that the many layers of many disks cost one look at the machine: 
 """
 
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from workloads.system import device_graph, loopdev, mounts
-from workloads.system.device_graph import Graph
+from workloads.system.device_graph import Graph, number_of
 from workloads.system.mounts import Mount
 
 _BTRFS = Path("/sys/fs/btrfs")
@@ -107,17 +106,6 @@ def mounted_by_number(views: Iterable[tuple[int | None, Mount]]) -> dict[str, st
             where.setdefault(number, place)
     where.pop("", None)
     return where
-
-
-def number_of(path: str) -> str:
-    """Return the "major:minor" of a block device's node; "" if the path is none."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return ""
-    if not stat.S_ISBLK(status.st_mode):
-        return ""
-    return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
 
 
 def _swap() -> tuple[dict[str, str], tuple[str, ...]]:

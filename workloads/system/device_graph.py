@@ -66,6 +66,12 @@ class Graph:
         """
         return [name, *self._walk(name, lambda node: () if node.kind == "loop" else node.below)]
 
+    def volumes_above(self, name: str) -> list[str]:
+        """Return the volumes on a device or its partitions, nearest first; not through loop devices."""
+        no_loops = {other for other, node in self.nodes.items() if node.kind != "loop"}
+        above = self._walk(name, lambda node: [other for other in node.above if other in no_loops])
+        return [other for other in above if is_volume(self.nodes[other])]
+
     def leaves(self, name: str) -> list[str]:
         """Return the disks with requests below a device, or itself; zram has none."""
         return [leaf for leaf in self.layers(name) if leaf in self.nodes and is_leaf(self.nodes[leaf])]
@@ -107,6 +113,17 @@ def read(root: Path = Path("/"), tables: Tables | None = None) -> Graph:
     return Graph(
         {name: _node(name, place, below[name], above[name], tables) for name, place in places.items()}
     )
+
+
+def number_of(path: str | Path) -> str:
+    """Return the "major:minor" of a block device's node; "" if the path is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    if not stat.S_ISBLK(status.st_mode):
+        return ""
+    return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
 
 
 def name_of(given: str) -> str | None:
@@ -169,10 +186,9 @@ def _device_below_loop(name: str, place: Path, root: Path) -> str | None:
         return number or None
     try:
         file = (place / "loop/backing_file").read_text(errors="surrogateescape").removesuffix("\n")
-        status = os.stat(root / file.lstrip("/"))
-    except (OSError, ValueError):
+    except OSError:
         return None
-    return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if stat.S_ISBLK(status.st_mode) else None
+    return number_of(root / file.lstrip("/")) or None
 
 
 def _node(name: str, place: Path, below: Sequence[str], above: Sequence[str], tables: Tables) -> Node:
