@@ -37,7 +37,6 @@ class Scope:
     """The disks, file systems and cgroup that a session records, and the limits of the recording."""
 
     raw: Path  # the run's directory raw/
-    disks: Sequence[str]  # recorded by requests; names as in /sys/block
     janitor: Janitor
     room_bytes: int  # ROOM=: the largest size of the recording
     programs: Sequence[With] = ()  # WITH=
@@ -48,7 +47,7 @@ class Scope:
     memory_cgroup: Path | None = None
     owner_uid: int = 0  # the user who may have the time bins cut, as root may
     addresses: bool = False  # ADDRESSES=1: kernel addresses may be written
-    layers: Layers = field(default_factory=Layers)  # the volumes above the disks, and what else there is
+    layers: Layers = field(default_factory=Layers)  # the disks, the volumes above, and what else there is
 
 
 class Step(NamedTuple):

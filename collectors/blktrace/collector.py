@@ -223,7 +223,7 @@ def recover(raw: Path) -> dict[str, Any]:
 
 def _start(scope: Scope, names: Sequence[str]) -> Running:
     # A hidden path of NVMe multipath has no node that blktrace could open.
-    devices = [*scope.disks, *scope.layers.volumes]
+    devices = [*scope.layers.disks, *scope.layers.volumes]
     return Blktrace(scope.raw, devices, scope.janitor, scope.layers.hidden)
 
 

@@ -106,7 +106,7 @@ class RunningRecorder(Running):
         self._recorder = Recorder(
             scope.raw / "recorder",
             names,
-            scope.disks,
+            scope.layers.disks,
             scope.cgroup,
             devs,
             path,

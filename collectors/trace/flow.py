@@ -123,7 +123,6 @@ def _scope(
     """Return what the collectors record of a file system that is not mounted yet."""
     return Scope(
         run.raw,
-        subject.stack.layers.disks,
         janitor,
         options.room_bytes,
         programs=options.with_programs,

@@ -61,26 +61,24 @@ class Stack:
         stack["changes"] = stack_changes.changes(self._graph, graph, names)
         for text in stack["changes"]:
             self._context.say("WARNING", text)
-        leaves = [name for name in names if is_leaf(self._graph.nodes[name])]
-        self._drop_uncounted(leaves)
+        self._drop_uncounted()
         moved = {
-            name: device_counters.moved_bytes(stack["at_start"], stack["at_end"], name)
-            for name in (*names, *leaves)
+            name: device_counters.moved_bytes(stack["at_start"], stack["at_end"], name) for name in names
         }
+        whole = sum(moved[name] for name in names if is_leaf(self._graph.nodes[name])) or 1
         for name, _ in self._unrecorded():
-            whole = sum(moved[leaf] for leaf in leaves) or 1
             self._context.say(
                 "WARNING",
                 f"{name} is not recorded: {moved[name]:,} bytes, "
                 f"{100 * moved[name] / whole:.0f} % of all bytes of the disks below",
             )
 
-    def _drop_uncounted(self, leaves: Sequence[str]) -> None:
+    def _drop_uncounted(self) -> None:
         """Drop the counters of volumes that this kernel does not count: they stay 0 (NVMe heads in 6.1)."""
         stack = self._context.run.facts["stack"]
         start, end = stack["at_start"], stack["at_end"]
         for node in stack["nodes"]:
-            below = set(self._graph.leaves(node["name"])) & set(leaves)
+            below = self._graph.leaves(node["name"])
             is_zero = not any(end.get(node["name"], {"": 1}).values())
             if is_zero and any(device_counters.moved_bytes(start, end, leaf) for leaf in below):
                 start.pop(node["name"], None)

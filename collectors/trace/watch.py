@@ -133,7 +133,6 @@ def _scope(
 ) -> Scope:
     return Scope(
         run.raw,
-        devices.layers.disks,
         janitor,
         options.room_bytes,
         programs=options.with_programs,
