@@ -61,6 +61,7 @@ static struct dev_entry *entry_of(struct dev_entry *entries, size_t *count, uint
 static int set_devices(const struct options *options)
 {
 	struct dev_entry entries[DEV_ENTRIES_MAX] = { 0 };
+	_Static_assert(DEV_ENTRIES_MAX >= MAX_DEVS + MAX_COMPONENTS, "room for all entries");
 	size_t count = 0;
 	uint32_t slots = 0;
 
@@ -416,10 +417,9 @@ static bool disks_idle(void)
  * Requests issued whose completion was not seen. On idle disks they have completed: they become rows without a
  * completion time. On busy disks they may be in flight: a note counts them.
  */
-static void write_open_requests(void)
+static void write_open_requests(bool idle)
 {
 	size_t slots = bpf_map__max_entries(skel->maps.inflight);
-	bool idle = disks_idle();
 	uint64_t open = 0, now = monotonic_ns();
 
 	for (size_t i = 0; i < slots; i++) {
@@ -440,12 +440,11 @@ static void write_open_requests(void)
 }
 
 /* Bios to volumes that are open: rows, as of open requests above. */
-static void write_open_bios(void)
+static void write_open_bios(bool idle)
 {
-	bool idle = disks_idle();
 	uint64_t open = 0, now = monotonic_ns();
 
-	for (size_t i = 0; volume_bios && i < VOLUME_SETS * VOLUME_WAYS; i++) {
+	for (size_t i = 0; i < VOLUME_SETS * VOLUME_WAYS; i++) {
 		struct volume_set *set = &volume_bios[i / VOLUME_WAYS];
 		struct volume_record record = set->way[i % VOLUME_WAYS].record;
 
@@ -459,8 +458,7 @@ static void write_open_bios(void)
 		state.recorded += rec_file_write(volume_file, &state, &record, 1);
 		volumes_ended_unseen++;
 	}
-	if (have_volumes)
-		reason_set(state.notes, "volume: open at the end", idle ? 0 : open);
+	reason_set(state.notes, "volume: open at the end", idle ? 0 : open);
 }
 
 static void drain(bool last)
@@ -470,8 +468,11 @@ static void drain(bool last)
 		reason_set(state.lost, "volume: ring full",
 			   rings_drain(&volume_rings, volume_file, &state));
 	if (last) {
-		write_open_requests();
-		write_open_bios();
+		bool idle = disks_idle();
+
+		write_open_requests(idle);
+		if (have_volumes)
+			write_open_bios(idle);
 	}
 	read_counts();
 }

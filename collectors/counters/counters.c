@@ -97,7 +97,8 @@ struct kernel_file {
 static pthread_mutex_t sampling = PTHREAD_MUTEX_INITIALIZER;
 static struct collector_state state;
 static struct rec_file *file;
-static struct counter_record batch[NAME_COUNT]; /* of one file */
+/* Of one sample: the system's counters, and those of each disk. */
+static struct counter_record batch[NAME_COUNT + 2 * MAX_DEVS * (NAME_COUNT - DISK_READ_REQUESTS)];
 static size_t batch_count;
 static uint32_t batch_dev;
 static uint64_t bin_ns, next_ns;
@@ -106,7 +107,7 @@ static char text[TEXT_BYTES];
 
 static void put(int name, uint64_t now, uint64_t value)
 {
-	if (batch_count < NAME_COUNT)
+	if (batch_count < sizeof(batch) / sizeof(batch[0]))
 		batch[batch_count++] = (struct counter_record){
 			.t_ns = now, .value = value, .dev = batch_dev, .name = name
 		};
@@ -218,6 +219,7 @@ static size_t file_count;
 
 static void sample(void)
 {
+	batch_count = 0;
 	for (size_t i = 0; i < file_count; i++) {
 		uint64_t now = monotonic_ns();
 		ssize_t n;
@@ -231,12 +233,11 @@ static void sample(void)
 			continue;
 		}
 		text[n] = 0;
-		batch_count = 0;
 		batch_dev = files[i].dev;
 		files[i].parse(text, now);
-		state.seen += batch_count;
-		state.recorded += rec_file_write(file, &state, batch, batch_count);
 	}
+	state.seen += batch_count;
+	state.recorded += rec_file_write(file, &state, batch, batch_count);
 }
 
 static void at_border(void)
