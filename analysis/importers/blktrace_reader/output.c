@@ -246,19 +246,21 @@ static void write_as_request(struct output *output, const struct volume_record *
 	memcpy(record->comm, bio->comm, sizeof(record->comm));
 }
 
-static void close_volume(struct output *output)
+static void close_table(struct output *output, struct output_table *table)
 {
-	if (output->volume.fd >= 0 && close(output->volume.fd) && !output->error)
-		output->error = errno;
-	free(output->volume.records);
-	output->volume.fd = -1;
-	output->volume.records = NULL;
+	if (table->fd >= 0) {
+		flush_table(output, table);
+		if (close(table->fd) && !output->error)
+			output->error = errno;
+	}
+	free(table->records);
+	table->fd = -1;
+	table->records = NULL;
 }
 
 void output_bios_as_requests(struct output *output)
 {
 	struct output_table *table = &output->volume;
-	size_t room = OUTPUT_RECORDS * sizeof(struct volume_record);
 	off_t at;
 
 	if (table->fd < 0 || output->error)
@@ -269,8 +271,7 @@ void output_bios_as_requests(struct output *output)
 		size_t count = output->bios < OUTPUT_RECORDS ? output->bios : OUTPUT_RECORDS;
 		size_t length = count * sizeof(struct volume_record);
 
-		if (pread(table->fd, table->records, length < room ? length : room, at) !=
-		    (ssize_t)length) {
+		if (pread(table->fd, table->records, length, at) != (ssize_t)length) {
 			output->error = errno ? errno : EIO;
 			break;
 		}
@@ -279,7 +280,7 @@ void output_bios_as_requests(struct output *output)
 		output->bios -= count;
 		at += length;
 	}
-	close_volume(output);
+	close_table(output, table);
 	if (unlinkat(output->directory, VOLUME_FILE, 0) && !output->error)
 		output->error = errno;
 }
@@ -292,17 +293,9 @@ struct plug_record *output_next_plug(struct output *output)
 
 int output_close(struct output *output)
 {
-	struct output_table *tables[] = { &output->block, &output->plug };
-
-	for (int i = 0; i < 2; i++) {
-		flush_table(output, tables[i]);
-		if (close(tables[i]->fd) && !output->error)
-			output->error = errno;
-		free(tables[i]->records);
-	}
-	if (output->volume.fd >= 0)
-		flush_table(output, &output->volume);
-	close_volume(output);
+	close_table(output, &output->block);
+	close_table(output, &output->plug);
+	close_table(output, &output->volume);
 	errno = output->error;
 	return output->error ? -1 : 0;
 }
