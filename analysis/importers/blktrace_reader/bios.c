@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_ROOM   1024
-#define SECTOR_BYTES 512
-#define EXACT	     BIO_LEVELS /* the level of those that are found by their first sector alone */
+#define FIRST_ROOM 1024
+#define EXACT	   BIO_LEVELS /* the level of those that are found by their first sector alone */
 
 /* A flush has no length; it still lies at its sector. */
 static uint64_t sectors_of(uint32_t bytes)
@@ -39,7 +38,7 @@ static uint32_t hash(const struct bios *bios, uint32_t device, uint64_t place, u
 	uint64_t mixed =
 		(place ^ (uint64_t)device << 40 ^ (uint64_t)level << 34) * 0x9E3779B97F4A7C15ULL;
 
-	return (uint32_t)(mixed >> 32) & (bios->buckets - 1);
+	return (uint32_t)(mixed >> 32) & (bios->room - 1);
 }
 
 static uint32_t *head_of(struct bios *bios, const struct bio *bio)
@@ -51,10 +50,9 @@ int bios_init(struct bios *bios)
 {
 	memset(bios, 0, sizeof(*bios));
 	bios->room = FIRST_ROOM;
-	bios->buckets = FIRST_ROOM;
 	bios->used = 1;
 	bios->pool = calloc(bios->room, sizeof(*bios->pool));
-	bios->heads = calloc(bios->buckets, sizeof(*bios->heads));
+	bios->heads = calloc(bios->room, sizeof(*bios->heads));
 	return bios->pool && bios->heads ? 0 : -1;
 }
 
@@ -68,8 +66,11 @@ struct bio *bios_at(struct bios *bios, uint32_t device, uint64_t sector, uint32_
 		    enum bio_state state, uint32_t thread, uint32_t bytes)
 {
 	struct bio *newest = NULL, *alike = NULL;
-	uint32_t at = bios->heads[hash(bios, device, sector, EXACT)];
+	uint32_t at;
 
+	if (state == BIO_SENT && !bios->sent)
+		return NULL;
+	at = bios->heads[hash(bios, device, sector, EXACT)];
 	for (; at; at = bios->pool[at].next) {
 		struct bio *bio = &bios->pool[at];
 
@@ -87,7 +88,6 @@ struct wanted {
 	uint32_t device, kind, thread;
 	uint64_t sector; /* lies in it */
 	uint64_t start;	 /* ending: it is best if it begins here */
-	uint64_t id;	 /* by id: 0: any */
 	bool ending;	 /* `sector` is its last */
 };
 
@@ -202,7 +202,7 @@ static int grow(struct bios *bios)
 		return -1;
 	free(bios->heads);
 	bios->heads = heads;
-	bios->room = bios->buckets = room;
+	bios->room = room;
 	for (uint32_t at = 1; at < bios->used; at++)
 		if (pool[at].state != BIO_FREE)
 			link_last(bios, at);
@@ -211,7 +211,6 @@ static int grow(struct bios *bios)
 
 static void count(struct bios *bios, const struct bio *bio, int by)
 {
-	bios->count += by;
 	if (bio->state == BIO_SENT)
 		bios->sent += by;
 	else if (bio->state == BIO_OPEN)

@@ -39,10 +39,9 @@ struct bio {
 };
 
 struct bios {
-	struct bio *pool; /* 0 is no bio */
-	uint32_t *heads;  /* by hash */
-	uint32_t room, used, free, buckets;
-	uint32_t count;
+	struct bio *pool;	       /* 0 is no bio */
+	uint32_t *heads;	       /* by hash */
+	uint32_t room, used, free;     /* room: of the pool and of the heads */
 	uint32_t sent;		       /* those of BIO_SENT */
 	uint32_t oldest;	       /* where to look for one to give up */
 	uint32_t of_level[BIO_LEVELS]; /* those of BIO_OPEN */

@@ -41,6 +41,7 @@ struct flush_bio {
 struct device {
 	uint32_t number;
 	bool takes_requests; /* seen; else it takes bios (device mapper, md, zram) */
+	bool queues;	     /* a bio of it was queued (Q) */
 	bool remaps;	     /* its bios or requests went on to another device: it is a volume */
 	bool ends_bios;	     /* a bio of it ended that was no request */
 	bool is_below;	     /* bios of another volume of the trace came to it */
@@ -56,7 +57,6 @@ struct device {
 	} zero_writes[ZERO_PLACES];  /* the first on each disk that is said to serve sector 0 */
 	struct zero_place zero_read; /* where sector 0 was read */
 	uint64_t events, rows, bio_rows;
-	uint64_t queued;	    /* bios (Q) */
 	struct sequence *sequences; /* by CPU */
 	uint32_t cpus;
 };
@@ -98,6 +98,18 @@ struct remap *devices_find_remap(struct devices *devices, uint32_t from, uint32_
 static inline bool device_is_volume(const struct device *device)
 {
 	return device->remaps || (device->ends_bios && !device->takes_requests);
+}
+
+/* It is a volume, or what comes later in the trace may make it one. */
+static inline bool device_may_be_volume(const struct device *device)
+{
+	return device->remaps || !device->takes_requests;
+}
+
+/* A volume that takes bios: no request of it was seen. */
+static inline bool device_is_bio_volume(const struct device *device)
+{
+	return !device->takes_requests && device_is_volume(device);
 }
 
 #endif

@@ -20,11 +20,6 @@
 /* A request in flight for so long at whose sectors another is issued has completed unseen: drivers time out sooner. */
 #define STALE_NS  (60 * SECOND_NS)
 
-static uint64_t after(uint64_t sector, uint32_t bytes)
-{
-	return sector + bytes / SECTOR_BYTES;
-}
-
 /* A request ends. Of a volume its bios become rows instead. */
 static void write_row(struct requests *requests, struct device *device, const struct piece *piece,
 		      uint64_t complete_ns, uint16_t error)
@@ -113,13 +108,13 @@ static void on_queue(struct requests *requests, struct device *device, const str
 {
 	struct piece piece = piece_of(requests, event), *old;
 
-	device->queued++;
+	device->queues = true;
 	volumes_carry(requests, event, &piece);
 	if (event->action & (CATEGORY_FLUSH | CATEGORY_FUA))
 		wait_for_flush(device, &piece);
-	if (!device->takes_requests || device->remaps)
+	if (device_may_be_volume(device))
 		volumes_queue(requests, device, event, &piece);
-	if (!device->takes_requests && device_is_volume(device))
+	if (device_is_bio_volume(device))
 		return;
 	/* Some kernels queue the rest of a split bio once more: it is as old as the bio. */
 	old = find(requests, event, event->sector, PIECE_QUEUED, 0, 0);
@@ -176,7 +171,7 @@ static struct piece rest_of(const struct piece *piece, uint32_t bytes)
 {
 	struct piece rest = *piece;
 
-	rest.sector = after(piece->sector, bytes);
+	rest.sector = sector_after(piece->sector, bytes);
 	rest.bytes -= bytes;
 	rest.rest = true;
 	rest.parity_bytes = 0;
@@ -199,13 +194,13 @@ static void on_split(struct requests *requests, struct device *device, const str
 
 	memcpy(&at, event->pdu, sizeof(at));
 	at = be64toh(at);
-	if (!device->takes_requests || device->remaps)
+	if (device_may_be_volume(device))
 		volumes_split(requests, device, event, at);
-	if (!device->takes_requests && device_is_volume(device))
+	if (device_is_bio_volume(device))
 		return;
 	if (splits_add(&requests->splits, event->device, event->sector, at))
 		requests->error = ENOMEM;
-	if (!piece || at <= piece->sector || at >= after(piece->sector, piece->bytes))
+	if (!piece || at <= piece->sector || at >= sector_after(piece->sector, piece->bytes))
 		return;
 	rest = rest_of(piece, (at - piece->sector) * SECTOR_BYTES);
 	piece->bytes -= rest.bytes;
@@ -310,7 +305,7 @@ static bool take(struct requests *requests, const struct event *event, struct pi
 			*whole = piece;
 		any = true;
 		left -= piece.bytes;
-		at = after(at, piece.bytes);
+		at = sector_after(at, piece.bytes);
 	} while (left >= SECTOR_BYTES);
 	return any;
 }
@@ -340,7 +335,7 @@ static void add_end(struct requests *requests, const struct piece *request)
 {
 	struct piece end = *request;
 
-	end.sector = after(request->sector, request->bytes);
+	end.sector = sector_after(request->sector, request->bytes);
 	end.state = PIECE_END;
 	add(requests, &end);
 }
@@ -352,7 +347,7 @@ static void remove_end(struct requests *requests, const struct event *event, str
 	if (!request->has_end)
 		return;
 	request->has_end = false;
-	end = find(requests, event, after(request->sector, request->bytes), PIECE_END, 0,
+	end = find(requests, event, sector_after(request->sector, request->bytes), PIECE_END, 0,
 		   request->bytes);
 	if (end)
 		pieces_remove(&requests->pieces, end);
@@ -366,7 +361,7 @@ static struct piece *find_longer(struct requests *requests, const struct event *
 
 	if (!requests->splits.count)
 		return NULL;
-	end = find(requests, event, after(event->sector, event->bytes), PIECE_END, 0, 0);
+	end = find(requests, event, sector_after(event->sector, event->bytes), PIECE_END, 0, 0);
 	if (!end || end->bytes >= event->bytes)
 		return NULL;
 	sector = end->sector - end->bytes / SECTOR_BYTES;
@@ -421,8 +416,7 @@ static void on_issue(struct requests *requests, struct device *device, const str
 static void complete_unissued(struct requests *requests, struct device *device,
 			      const struct event *event)
 {
-	bool ended = (!device->takes_requests || device->remaps) &&
-		     volumes_complete(requests, device, event);
+	bool ended = device_may_be_volume(device) && volumes_complete(requests, device, event);
 	struct piece bio;
 
 	if (take(requests, event, &bio)) {
@@ -437,7 +431,7 @@ static void complete_unissued(struct requests *requests, struct device *device,
 		}
 	} else if (ended) {
 		; /* a bio of a volume */
-	} else if (device_is_volume(device) && !device->takes_requests) {
+	} else if (device_is_bio_volume(device)) {
 		if (event->time < requests->first_ns + SECOND_NS)
 			requests->counts.bio_queued_before++;
 		else
@@ -477,7 +471,7 @@ static void on_complete(struct requests *requests, struct device *device, const 
 	requests->counts.partial++;
 	left = *piece;
 	pieces_remove(&requests->pieces, piece);
-	left.sector = after(left.sector, event->bytes);
+	left.sector = sector_after(left.sector, event->bytes);
 	left.done_bytes += event->bytes;
 	left.bytes -= event->bytes;
 	add(requests, &left);

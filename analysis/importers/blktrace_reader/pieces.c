@@ -11,7 +11,7 @@ static uint32_t hash(const struct pieces *pieces, uint32_t device, uint64_t sect
 {
 	uint64_t mixed = (sector ^ (uint64_t)device << 40) * 0x9E3779B97F4A7C15ULL;
 
-	return (uint32_t)(mixed >> 32) & (pieces->buckets - 1);
+	return (uint32_t)(mixed >> 32) & (pieces->room - 1);
 }
 
 static uint32_t *head_of(struct pieces *pieces, const struct piece *piece)
@@ -23,10 +23,9 @@ int pieces_init(struct pieces *pieces)
 {
 	memset(pieces, 0, sizeof(*pieces));
 	pieces->room = FIRST_ROOM;
-	pieces->buckets = FIRST_ROOM;
 	pieces->used = 1;
 	pieces->pool = calloc(pieces->room, sizeof(*pieces->pool));
-	pieces->heads = calloc(pieces->buckets, sizeof(*pieces->heads));
+	pieces->heads = calloc(pieces->room, sizeof(*pieces->heads));
 	return pieces->pool && pieces->heads ? 0 : -1;
 }
 
@@ -80,7 +79,7 @@ static int grow(struct pieces *pieces)
 		return -1;
 	free(pieces->heads);
 	pieces->heads = heads;
-	pieces->room = pieces->buckets = room;
+	pieces->room = room;
 	/* In the order of the pool, which is not always that of age: equals at the same place are few. */
 	for (uint32_t at = 1; at < pieces->used; at++)
 		if (pool[at].state != PIECE_FREE)
@@ -98,7 +97,6 @@ void pieces_remove(struct pieces *pieces, struct piece *piece)
 	piece->state = PIECE_FREE;
 	piece->next = pieces->free;
 	pieces->free = at;
-	pieces->count--;
 }
 
 /* The pool is filled in turn, so the piece in turn is about the oldest. */
@@ -147,6 +145,5 @@ struct piece *pieces_add(struct pieces *pieces, const struct piece *piece, struc
 	}
 	pieces->pool[at] = *piece;
 	link_last(pieces, at);
-	pieces->count++;
 	return &pieces->pool[at];
 }

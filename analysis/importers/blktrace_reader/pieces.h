@@ -11,9 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MAX_PIECES (1U << 20)
-#define MAX_ALIKE  64
-#define COMM_BYTES 16
+#define SECTOR_BYTES 512
+#define MAX_PIECES   (1U << 20)
+#define MAX_ALIKE    64
+#define COMM_BYTES   16
+
+/* The sector behind so many bytes. */
+static inline uint64_t sector_after(uint64_t sector, uint32_t bytes)
+{
+	return sector + bytes / SECTOR_BYTES;
+}
 
 enum piece_state {
 	PIECE_FREE,
@@ -66,11 +73,10 @@ struct piece {
 };
 
 struct pieces {
-	struct piece *pool; /* 0 is no piece */
-	uint32_t *heads;    /* by hash */
-	uint32_t room, used, free, buckets;
-	uint32_t count;
-	uint32_t oldest; /* where to look for one to give up */
+	struct piece *pool;	   /* 0 is no piece */
+	uint32_t *heads;	   /* by hash */
+	uint32_t room, used, free; /* room: of the pool and of the heads */
+	uint32_t oldest;	   /* where to look for one to give up */
 };
 
 int pieces_init(struct pieces *pieces);

@@ -7,8 +7,6 @@
 #include "output.h"
 #include "pieces.h"
 
-#define SECTOR_BYTES 512
-
 /* What a request of these categories and this size is. A trace tells no write of zeroes, secure erase or zone
  * command from a write, a discard and what moves no data. */
 enum block_op rows_op(uint32_t categories, uint32_t bytes);

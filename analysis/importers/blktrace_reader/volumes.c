@@ -11,7 +11,7 @@
 
 static uint64_t end_of(const struct bio *bio)
 {
-	return bio->sector + bio->bytes / SECTOR_BYTES;
+	return sector_after(bio->sector, bio->bytes);
 }
 
 struct served volumes_served(struct requests *requests, const struct origin *origin)
@@ -66,12 +66,9 @@ static void end_bio(struct requests *requests, struct bio *bio, uint64_t complet
 
 void volumes_carry(struct requests *requests, const struct event *event, struct piece *bio)
 {
-	struct bio *sent;
+	struct bio *sent = bios_at(&requests->bios, event->device, event->sector, bio->kind,
+				   BIO_SENT, event->pid, event->bytes);
 
-	if (!requests->bios.sent)
-		return;
-	sent = bios_at(&requests->bios, event->device, event->sector, bio->kind, BIO_SENT,
-		       event->pid, event->bytes);
 	if (!sent || (!event->bytes && sent->bytes))
 		return;
 	bio->origin = sent->origin;
@@ -88,8 +85,8 @@ static bool is_known_rest(struct requests *requests, const struct device *device
 
 	if (!device->splits_bios || !event->bytes)
 		return false;
-	bio = bios_ending(&requests->bios, event->device,
-			  event->sector + event->bytes / SECTOR_BYTES, kind, event->sector);
+	bio = bios_ending(&requests->bios, event->device, sector_after(event->sector, event->bytes),
+			  kind, event->sector);
 	return bio && bio->split_at == event->sector;
 }
 
@@ -149,18 +146,16 @@ static struct bio *flush_bio(struct requests *requests, const struct device *fro
 }
 
 /* A bio that was sent to this device's partition is now sent to the device itself. */
-static bool move_sent(struct requests *requests, const struct event *event, uint32_t kind,
+static void move_sent(struct requests *requests, const struct event *event, uint32_t kind,
 		      uint32_t from, uint64_t from_sector)
 {
-	struct bio *sent, moved;
+	struct bio *sent = bios_at(&requests->bios, event->device, from_sector, kind, BIO_SENT,
+				   event->pid, event->bytes);
+	struct bio moved;
 	struct remap *remap;
 
-	if (!requests->bios.sent)
-		return false;
-	sent = bios_at(&requests->bios, event->device, from_sector, kind, BIO_SENT, event->pid,
-		       event->bytes);
 	if (!sent || sent->thread != event->pid)
-		return false;
+		return;
 	moved = *sent;
 	bios_remove(&requests->bios, sent);
 	moved.sector = event->sector;
@@ -168,7 +163,6 @@ static bool move_sent(struct requests *requests, const struct event *event, uint
 	remap = devices_find_remap(&requests->devices, moved.parent_device, event->device);
 	if (remap)
 		remap->through = from;
-	return true;
 }
 
 /* A write is said to serve sector 0 of a volume: that is no news if it goes to another disk, or to the same place. */
@@ -232,7 +226,7 @@ void volumes_remap(struct requests *requests, struct device *device, const struc
 		devices_remap(&requests->devices, from_number, from_sector, event->device,
 			      event->sector);
 	from = devices_known(&requests->devices, from_number);
-	if (!from || !from->queued || from == device) {
+	if (!from || !from->queues || from == device) {
 		/* A partition, which has no events of its own, or a volume that was not traced. */
 		move_sent(requests, event, kind, from_number, from_sector);
 		return;
@@ -271,9 +265,8 @@ void volumes_remap(struct requests *requests, struct device *device, const struc
 	sent.flags = event->action;
 	sent.thread = event->pid;
 	/* One that this thread sent here before, and that nothing came of. */
-	stale = requests->bios.sent ? bios_at(&requests->bios, event->device, event->sector, kind,
-					      BIO_SENT, event->pid, 0)
-				    : NULL;
+	stale = bios_at(&requests->bios, event->device, event->sector, kind, BIO_SENT, event->pid,
+			0);
 	if (stale && stale->thread == event->pid)
 		bios_remove(&requests->bios, stale);
 	add(requests, &sent);
@@ -292,7 +285,7 @@ void volumes_split(struct requests *requests, struct device *device, const struc
 
 bool volumes_complete(struct requests *requests, struct device *device, const struct event *event)
 {
-	uint64_t end = event->sector + event->bytes / SECTOR_BYTES;
+	uint64_t end = sector_after(event->sector, event->bytes);
 	uint32_t kind = kind_of(event);
 	struct bio *bio;
 
@@ -323,13 +316,10 @@ bool volumes_complete(struct requests *requests, struct device *device, const st
 
 bool volumes_adopt(struct requests *requests, const struct event *event, struct piece *piece)
 {
+	struct bio *sent = bios_at(&requests->bios, event->device, event->sector, piece->kind,
+				   BIO_SENT, event->pid, 0);
 	struct device *from;
-	struct bio *sent;
 
-	if (!requests->bios.sent)
-		return false;
-	sent = bios_at(&requests->bios, event->device, event->sector, piece->kind, BIO_SENT,
-		       event->pid, 0);
 	if (!sent || sent->bytes > event->bytes || !sent->queue_ns)
 		return false;
 	from = devices_known(&requests->devices, sent->parent_device);
@@ -365,7 +355,7 @@ void volumes_end_parts(struct requests *requests, const struct piece *request, u
 		       uint16_t error)
 {
 	uint64_t at = request->sector - request->done_bytes / SECTOR_BYTES;
-	uint64_t end = request->sector + request->bytes / SECTOR_BYTES;
+	uint64_t end = sector_after(request->sector, request->bytes);
 	struct bio *found, part;
 
 	do {
@@ -384,7 +374,7 @@ void volumes_end_request(struct requests *requests, const struct piece *request,
 			 uint64_t complete_ns, uint16_t error)
 {
 	uint64_t start = request->sector - request->done_bytes / SECTOR_BYTES, at = start;
-	uint64_t end = request->sector + request->bytes / SECTOR_BYTES;
+	uint64_t end = sector_after(request->sector, request->bytes);
 	bool any = false;
 
 	do {
