@@ -21,7 +21,7 @@ def stack_of(trace: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
     remaps: Sequence[Mapping[str, Any]] = sorted(trace["remaps"], key=_by_number)
     traced = {about["dev"]: about for about in sorted(trace["devices"], key=_by_number)}
     untraced = {remap["from"]: remap for remap in remaps if remap["from"] not in traced}
-    counts = {dev: sum(remap["from"] == dev for remap in remaps) for dev in untraced}
+    counts = Counter(remap["from"] for remap in remaps)
     parts = {dev for dev, remap in untraced.items() if counts[dev] == 1 and "first_sector" in remap}
     below: dict[str, list[str]] = {dev: [] for dev in (*traced, *untraced) if dev not in parts}
     for remap in remaps:
