@@ -86,6 +86,12 @@ class Run:
         rows = rows[rows["target"] == enum_value(path, "call_target", "target")]
         return int(rows[rows["call"] == enum_value(path, "call_name", call)][column].sum())
 
+    def moved(self, device: str, key: str = "write_bytes") -> int:
+        """Return how far a device's own counter went from the start to the end, by run.json."""
+        stack = self.facts["stack"]
+        counted: int = stack["at_end"][device][key] - stack["at_start"][device][key]
+        return counted
+
     @property
     def output(self) -> str:
         """The workload's output."""

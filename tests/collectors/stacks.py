@@ -25,6 +25,7 @@ from tests.collectors.loop_disk import MIB, SECTOR_BYTES, add_partition, attache
 T = TypeVar("T")
 DISK_BYTES = 64 * MIB
 DISK_SECTORS = DISK_BYTES // SECTOR_BYTES
+COUNTED = {"read": 2, "write": 6, "discard": 13}  # columns of /sys/block/X/stat: sectors
 CHUNK_SECTORS = 128  # of stripes and of md's chunks: 64 KiB
 _PACKAGES = {
     "dmsetup": "dmsetup",
@@ -111,16 +112,15 @@ class Site:
         self.later("dmsetup", "remove", name)
         return mapped_path(part)
 
-    def array(self, level: str, *words: str, members: Sequence[str] = ()) -> str:
-        """Make an md array that is in step from the start; return its path."""
-        members = members or self.disks
+    def array(self, level: str, *words: str) -> str:
+        """Make an md array of the disks that is in step from the start; return its path."""
         path = next(f"/dev/md{n}" for n in range(100, 200) if not Path(f"/sys/block/md{n}").exists())
-        self.undo.callback(lambda: subprocess.run(["mdadm", "--zero-superblock", *members], check=False))
+        self.undo.callback(lambda: subprocess.run(["mdadm", "--zero-superblock", *self.disks], check=False))
         with ExitStack() as failed:
             failed.callback(lambda: subprocess.run(["mdadm", "--stop", path], check=False))
             self.run(
                 *("mdadm", "--create", path, "--run", "--homehost=none", "--metadata=1.2"),
-                *(f"--level={level}", f"--raid-devices={len(members)}", *words, *members),
+                *(f"--level={level}", f"--raid-devices={len(self.disks)}", *words, *self.disks),
             )
             failed.pop_all()
         self.later("mdadm", "--stop", path)
@@ -149,10 +149,10 @@ def mapped_path(part: str) -> str:
     return f"/dev/mapper/skm-{os.getpid()}-{part}"
 
 
-def wipe(device: str, size_bytes: int = MIB) -> None:
-    """Write zeros over the first bytes of a device."""
+def wipe(device: str) -> None:
+    """Write zeros over the first MiB of a device."""
     with open(device, "r+b") as file:
-        file.write(bytes(size_bytes))
+        file.write(bytes(MIB))
         os.fsync(file.fileno())
 
 
@@ -363,11 +363,6 @@ def _appears(look: Callable[[], T | None]) -> T:
         assert time.monotonic() < deadline, "the device does not appear, or does not go"
         time.sleep(0.1)
     return found
-
-
-def bare(site: Site) -> list[str]:
-    """Disks without a volume: the file system itself uses several."""
-    return site.disks
 
 
 def need(modules: Iterable[str], programs: Iterable[str]) -> None:

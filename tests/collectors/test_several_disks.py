@@ -95,7 +95,7 @@ def test_requests_of_every_disk_are_counted_and_told_apart(
         devs = [stacks.number_of(disk) for disk in names]
     table = NamedRows(tmp_path / "out/block.rec")
     for at, disk in enumerate(names):
-        for op, column in (("read", 2), ("write", 6), ("discard", 13)):
+        for op, column in stacks.COUNTED.items():
             mine = int(table.of(devs[at], op=op)["bytes"].sum())
             record_property(f"disk{at} {op}", mine)
             assert mine == (after[disk][column] - before[disk][column]) * SECTOR_BYTES, (disk, op)

@@ -20,13 +20,13 @@ from tests.collectors.loop_disk import MIB, SECTOR_BYTES, attached, mounted, tmp
 from tests.collectors.named_rows import NamedRows
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import Run, finished
+from tests.collectors.stack_kinds import EXT4
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 ZRAM = Path("/sys/class/zram-control")
 WRITTEN_BYTES = 4 * MIB
 COMMAND = "dd if=/dev/zero of=file bs=64k count=64 conv=fsync 2>/dev/null; echo x >small; sync small"
-QUICK = "lazy_itable_init=0,lazy_journal_init=0"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def ext4_journal(folder: Path, undo: ExitStack) -> Place:
     site = site_in_memory(folder, undo, 2)
     disk, journal = site.disks
     site.run("mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "journal_dev", journal)
-    site.run("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", QUICK, "-J", f"device={journal}", disk)
+    site.run(*EXT4, "-J", f"device={journal}", disk)
     mnt = undo.enter_context(mounted(disk, folder / "mnt"))
     return Place(mnt, {stacks.name_of(disk): "data", stacks.name_of(journal): "journal"})
 
@@ -83,7 +83,7 @@ def xfs_log(folder: Path, undo: ExitStack) -> Place:
 def loop_on_loop(folder: Path, undo: ExitStack) -> Place:
     (below,) = site_in_memory(folder, undo, 1).disks
     disk = str(undo.enter_context(attached(Path(below))))
-    subprocess.run(["mkfs.ext4", "-q", "-F", "-b", "4096", "-E", QUICK, disk], check=True)
+    subprocess.run([*EXT4, disk], check=True)
     mnt = undo.enter_context(mounted(disk, folder / "mnt"))
     return Place(mnt, {stacks.name_of(disk): "data"}, unrecorded=(stacks.name_of(below),))
 
@@ -95,7 +95,7 @@ def zram(folder: Path, undo: ExitStack) -> Place:
     number = (ZRAM / "hot_add").read_text().strip()
     undo.callback(lambda: (ZRAM / "hot_remove").write_text(number))
     Path(f"/sys/block/zram{number}/disksize").write_text(str(64 * MIB))
-    subprocess.run(["mkfs.ext4", "-q", "-F", "-b", "4096", "-E", QUICK, f"/dev/zram{number}"], check=True)
+    subprocess.run([*EXT4, f"/dev/zram{number}"], check=True)
     mnt = undo.enter_context(mounted(f"/dev/zram{number}", folder / "mnt"))
     return Place(mnt, {f"zram{number}": "data"}, is_volume=True)
 
@@ -124,9 +124,10 @@ def recorded(place: Place, folder: Path) -> Run:
     assert nodes == {**dict.fromkeys(place.roots, as_what), **dict.fromkeys(place.unrecorded, "no")}
     table = NamedRows(run.path / "raw/recorder" / ("volume.rec" if place.is_volume else "block.rec"))
     for name in place.roots:
-        for op, key, column in (("read", "read_bytes", 2), ("write", "write_bytes", 6)):
+        for op in ("read", "write"):
+            column = stacks.COUNTED[op]
             mine = int(table.of(stacks.number_of(name), op=op)["bytes"].sum())
-            assert mine == stack["at_end"][name][key] - stack["at_start"][name][key], (name, op)
+            assert mine == run.moved(name, f"{op}_bytes"), (name, op)
             assert mine <= (after[name][column] - before[name][column]) * SECTOR_BYTES, (name, op)
     data = table.rows[
         (table.named(table.rows, "class") == "data") & (table.named(table.rows, "op") == "write")
@@ -167,20 +168,17 @@ def test_report_has_each_disk_with_its_bytes(tmp_path: Path, undo: ExitStack, na
     report = run.report()
     tree = section(report, "DISKS BELOW THE FILE SYSTEM")
     assert f"own counters of {', '.join(place.roots)}: as traced" in tree
-    stack = run.facts["stack"]
     for disk, role in place.roots.items():
-        size = stack["at_end"][disk]["write_bytes"] - stack["at_start"][disk]["write_bytes"]
         row = re.search(rf"{disk} loop(, \w+)? \d+ req [\d.]+ \w+ ([\d.]+) (\w+)", tree)
         assert row, tree
         assert row[1] == (None if role in ("data", "member") else f", {role}")
-        assert f"{float(row[2]):g} {row[3]}" == shown_bytes(size)
+        assert f"{float(row[2]):g} {row[3]}" == shown_bytes(run.moved(disk))
     logs = [disk for disk, role in place.roots.items() if role in ("journal", "log")]
     for disk in logs:  # all that is written there is class journal, and nothing else is
-        size = stack["at_end"][disk]["write_bytes"] - stack["at_start"][disk]["write_bytes"]
         throughput = section(report, "THROUGHPUT")
         row = re.search(r"write journal +\d+ +\d+ +[\d.]+ \w+ +([\d.]+) (\w+)", throughput)
         assert row, throughput
-        assert f"{float(row[1]):g} {row[2]}" == shown_bytes(size)
+        assert f"{float(row[1]):g} {row[2]}" == shown_bytes(run.moved(disk))
 
 
 @pytest.mark.long

@@ -171,10 +171,6 @@ def _dm_name(name: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
-# At (read sectors, write sectors, discard sectors) of /sys/block/X/stat.
-_COUNTED = {"read": 2, "write": 6, "discard": 13}
-
-
 def test_bytes_of_every_layer_equal_diskstats(
     recorded: Recorded, record_property: Callable[[str, object], None]
 ) -> None:
@@ -183,7 +179,7 @@ def test_bytes_of_every_layer_equal_diskstats(
     for name in recorded.layers.devices:
         table = recorded.volume if name in recorded.layers.volumes else recorded.block
         mine, kernels = {}, {}
-        for op, at in _COUNTED.items():
+        for op, at in stacks.COUNTED.items():
             ops = ("write", "write_zeroes") if op == "write" else (op,)
             mine[op] = sum(int(table.of(recorded.devs[name], op=each)["bytes"].sum()) for each in ops)
             kernels[op] = recorded.counted(name, at) * SECTOR_BYTES

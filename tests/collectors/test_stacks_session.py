@@ -18,13 +18,13 @@ import pytest
 from tests.collectors import stacks
 from tests.collectors.loop_disk import MIB, mounted
 from tests.collectors.sessions import Job, Run, finished
+from tests.collectors.stack_kinds import EXT4
 from tests.collectors.stacks import DISK_SECTORS, Site
 from tests.marks import needs_root
 from workloads.system.guest import GUEST
 
 pytestmark = [needs_root, pytest.mark.long]
 
-EXT4 = ("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0")
 WRITES = "dd if=/dev/zero of=file bs=64k count=32 conv=fsync 2>/dev/null"
 
 
@@ -48,13 +48,6 @@ def on(path: str, folder: Path, undo: ExitStack, size: str = "") -> Path:
 
 def nodes(run: Run) -> dict[str, dict[str, Any]]:
     return {node["name"]: node for node in run.facts["stack"]["nodes"]}
-
-
-def moved(run: Run, name: str) -> int:
-    """Return the bytes written by a device's own counter, from start to end."""
-    stack = run.facts["stack"]
-    counted: int = stack["at_end"][name]["write_bytes"] - stack["at_start"][name]["write_bytes"]
-    return counted
 
 
 @pytest.mark.parametrize(
@@ -92,7 +85,7 @@ def test_directory_on_a_volume_has_every_layer(
     assert stack["changes"] == [] and job.run.facts["warnings"] == []
     assert f"  stack     {own[0]['label']}" in job.said
     assert job.run.facts["device"]["name"] == below.roots[0]
-    assert sum(moved(job.run, leaf) for leaf in below.leaves) >= 2 * MIB
+    assert sum(job.run.moved(leaf) for leaf in below.leaves) >= 2 * MIB
     journal = job.run.facts["filesystem"]["geometry"]["journal"]
     assert journal and job.run.facts["filesystem"]["geometry"]["spans"][0]["dev"] == stack["roots"][0]["dev"]
 

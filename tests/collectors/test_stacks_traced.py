@@ -56,10 +56,9 @@ def test_trace_finds_and_counts_every_layer(
             continue
         number = _number(nodes[device]["dev"])
         table = tables[nodes[device]["recorded"]]
-        for op, key in (("read", "read_bytes"), ("write", "write_bytes")):
+        for op in ("read", "write"):
             mine = int(table.of(number, op=op)["bytes"].sum())
-            counted = stack["at_end"][device][key] - stack["at_start"][device][key]
-            assert mine == counted, (device, op)
+            assert mine == run.moved(device, f"{op}_bytes"), (device, op)
     top_rows = tables["bios"].of(_number(nodes[layers.roots[0]]["dev"]))
     data = top_rows[tables["bios"].named(top_rows, "class") == "data"]
     assert int(data["bytes"].sum()) == 2 * 16 * 512 * SECTOR_BYTES

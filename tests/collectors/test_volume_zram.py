@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.collectors import stacks
 from tests.collectors.loop_disk import MIB, SECTOR_BYTES, Areas, extents, mounted
 from tests.collectors.named_rows import NamedRows
 from tests.collectors.recording import needs_btf, recording
@@ -22,7 +23,6 @@ pytestmark = [needs_root, needs_btf]
 _CONTROL = Path("/sys/class/zram-control")
 BYTES = 64 * MIB
 BLOCKS = 1024  # that fio reads and writes
-READ_SECTORS, WRITE_SECTORS, FLUSHES = 2, 6, 15  # columns of /sys/block/X/stat
 
 
 @pytest.fixture
@@ -39,15 +39,6 @@ def zram() -> Iterator[str]:
         (_CONTROL / "hot_remove").write_text(number)
 
 
-def stat(name: str) -> list[int]:
-    return list(map(int, Path(f"/sys/block/{name}/stat").read_text().split()))
-
-
-def number_of(name: str) -> int:
-    major, minor = map(int, Path(f"/sys/block/{name}/dev").read_text().split(":"))
-    return major << 20 | minor
-
-
 def test_bios_are_those_of_fio_and_diskstats(zram: str, tmp_path: Path) -> None:
     """Each bio once, at its place, with fio's latency between its Q and its end."""
     words = ["fio", "--name=a", f"--filename=/dev/{zram}", "--rw=randrw", "--bs=4k", "--direct=1"]
@@ -55,16 +46,16 @@ def test_bios_are_those_of_fio_and_diskstats(zram: str, tmp_path: Path) -> None:
     subprocess.run(
         ["dd", "if=/dev/urandom", f"of=/dev/{zram}", "bs=1M", "count=8", "oflag=direct"], check=True
     )
-    before = stat(zram)
+    before = stacks.stat(zram)
     with recording(tmp_path / "out", "--collect", "block", "--volume", zram) as run:
         done = subprocess.run(words, stdout=subprocess.PIPE, check=True, cwd=tmp_path)
-    after = stat(zram)
+    after = stacks.stat(zram)
     job = json.loads(done.stdout)["jobs"][0]
     volume = NamedRows(run.out / "volume.rec")
     rows, ops = volume.rows, volume.named(volume.rows, "op")
     fio = rows["comm"] == b"fio"
-    for op, at in (("read", READ_SECTORS), ("write", WRITE_SECTORS)):
-        of_op = ops == op
+    for op in ("read", "write"):
+        of_op, at = ops == op, stacks.COUNTED[op]
         assert int(rows["bytes"][of_op].sum()) == (after[at] - before[at]) * SECTOR_BYTES
         assert (
             int((of_op & fio & (rows["bytes"] == 4096)).sum()) >= job[op]["total_ios"] - 8
@@ -76,7 +67,7 @@ def test_bios_are_those_of_fio_and_diskstats(zram: str, tmp_path: Path) -> None:
         assert set(volume.named(direct, "class")) <= {"data"} or op == "read"
     places = np.sort(rows["sector"][(ops == "write") & fio & (rows["bytes"] == 4096)])
     assert len(places) == len(set(places.tolist())) and places.max() < BLOCKS * 8 and not (places % 8).any()
-    assert set(rows["dev"].tolist()) == {number_of(zram)}
+    assert set(rows["dev"].tolist()) == {stacks.number_of(zram)}
     assert len(set(rows["bio_id"].tolist())) == len(rows) and (rows["bio_id"] != 0).all()
     assert (rows["origin"] == rows["bio_id"]).all()
     assert not rows["error"].any()
@@ -110,7 +101,7 @@ def test_file_systems_bios_have_class_and_inode(zram: str, tmp_path: Path) -> No
         of_file = rows[(ops == op) & (rows["ino"] == ino) & (classes == "data")]
         assert int(of_file["bytes"].sum()) == MIB, op
         assert Areas(places).holds(of_file).all(), op
-        assert set(of_file["sb_dev"].tolist()) == {number_of(zram)}
+        assert set(of_file["sb_dev"].tolist()) == {stacks.number_of(zram)}
     assert (classes == "metadata").any()
     journal = rows[np.char.startswith(rows["comm"], b"jbd2")]
     assert len(journal) and set(volume.named(journal, "submitter")) == {"kernel_thread"}
