@@ -79,6 +79,11 @@ def message_note(t_ns: int, text: bytes) -> Event:
     return Event(t_ns, 2, categories=NOTIFY, pid=0, pdu=text)
 
 
+def remap_pdu(from_dev: int, to_dev: int, from_sector: int) -> bytes:
+    """The data of an A event: where the bio or request was before."""
+    return from_dev.to_bytes(4, "big") + to_dev.to_bytes(4, "big") + from_sector.to_bytes(8, "big")
+
+
 def numbered(events: Iterable[Event]) -> list[Event]:
     """The events in order of time, numbered by device and CPU as the kernel does."""
     last: dict[tuple[int, int], int] = {}
@@ -122,20 +127,23 @@ class Imported:
         return sorted(tuple(row[name] for name in names) for row in self.rows)
 
 
+def named_rows(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Header and rows of block.rec or volume.rec, op and comm as words."""
+    header, table = read_table(path)
+    ops = header["enums"]["block_op"]
+    names = [entry["name"] for entry in header["fields"]]
+    rows = [{name: record[name].item() for name in names} for record in table]
+    for row in rows:
+        row["op"], row["comm"] = ops[str(row["op"])], row["comm"].decode(errors="replace")
+    return header, rows
+
+
 def run_reader(reader: Path, out: Path, paths: Sequence[Path]) -> Imported:
     """Run the reader on a valid trace."""
     out.mkdir(exist_ok=True)
     done = subprocess.run([reader, out, *paths], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and not done.stderr, (done.returncode, done.stderr)
-    header, table = read_table(out / "block.rec")
-    ops = header["enums"]["block_op"]
-    rows = []
-    names = [entry["name"] for entry in header["fields"]]
-    for record in table:
-        row = {name: record[name].item() for name in names}
-        row["op"] = ops[str(row["op"])]
-        row["comm"] = row["comm"].decode(errors="replace")
-        rows.append(row)
+    header, rows = named_rows(out / "block.rec")
     header_of_plugs, table = read_table(out / "plug.rec")
     names = [entry["name"] for entry in header_of_plugs["fields"]]
     plugs = [{name: record[name].item() for name in names} for record in table]

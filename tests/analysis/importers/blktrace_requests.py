@@ -17,6 +17,7 @@ from tests.analysis.importers.blktrace_files import (
     SYNC,
     WRITE,
     Event,
+    remap_pdu,
 )
 
 FLAGS = {SYNC: 1, META: 2, FUA: 4, AHEAD: 16}
@@ -71,7 +72,7 @@ class Requests:
         if kind == "front":
             order.reverse()
         if pick.random() < 0.3:  # a partition
-            pdu = (8 << 20 | 1).to_bytes(4, "big") + bytes(4) + (starts[order[0]] - 2048).to_bytes(8, "big")
+            pdu = remap_pdu(8 << 20 | 1, 0, starts[order[0]] - 2048)
             self.event(queued, "A", starts[order[0]], bios[order[0]], what, pid, pdu=pdu)
         self.event(queued, "Q", starts[order[0]], bios[order[0]], what | flags, pid)
         allocated = later()

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.analysis.importers.blktrace_files import ACTIONS, FLUSH, READ, WRITE, Event, dev
+from tests.analysis.importers.blktrace_files import ACTIONS, FLUSH, READ, WRITE, Event, dev, remap_pdu
 from tests.analysis.importers.blktrace_requests import Requests
 from tests.bench.big_trace import EVENT
 from tests.collectors.recording import read_table
@@ -67,9 +67,7 @@ def test_trace_with_changed_bytes_ends_in_order(
 NUMBERS = st.sampled_from([0, 1, 8, 511, 512, 4096, 2**31, 2**32 - 512, 2**32 - 1])
 LARGE = st.sampled_from([0, 1, 8, 16, 2**32, 2**53 - 1, 2**53, 2**63, 2**64 - 1])
 VOLUMES = st.sampled_from([dev(253, 0), dev(253, 1), dev(8, 0)])
-REMAPS = st.tuples(VOLUMES, VOLUMES, LARGE).map(
-    lambda said: said[0].to_bytes(4, "big") + said[1].to_bytes(4, "big") + said[2].to_bytes(8, "big")
-)
+REMAPS = st.builds(remap_pdu, VOLUMES, VOLUMES, LARGE)
 EVENTS = st.builds(
     Event,
     t_ns=st.one_of(st.integers(0, 50), LARGE),
@@ -104,7 +102,7 @@ STACKED = st.builds(
     pid=st.sampled_from([50, 60]),
     device=VOLUMES,
     pdu=st.tuples(VOLUMES, st.sampled_from([0, 8, 16])).map(
-        lambda said: said[0].to_bytes(4, "big") * 2 + said[1].to_bytes(8, "big")
+        lambda said: remap_pdu(said[0], said[0], said[1])
     ),
 )
 

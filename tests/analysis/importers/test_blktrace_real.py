@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.analysis.importers.blktrace_files import NOTIFY, Imported, process_note, run_reader
+from tests.analysis.importers.blktrace_files import NOTIFY, Imported, named_rows, process_note, run_reader
 from tests.analysis.importers.naive_pairing import PAIRED, pair
 from tests.bench.big_trace import write_trace
 from tests.collectors.blk_tracer import BLK_IO_TRACE, BlkTracer, blk_tracer, copy_without_splits, records
 from tests.collectors.loop_disk import MIB, loop_disk
-from tests.collectors.recording import needs_btf, read_table, recording
+from tests.collectors.recording import needs_btf, recording
 from tests.collectors.same_moments import Moments
 from tests.collectors.test_block_blkparse import op_of
 from tests.marks import needs_root
@@ -149,13 +149,10 @@ def test_real_trace_equals_blkparse_and_the_recorder(reader: Path, tmp_path: Pat
             finally:
                 subprocess.run(["umount", mountpoint], check=True)
             disk.idle_stat()
-    header, table = read_table(run.out / "block.rec")
-    fields = [entry["name"] for entry in header["fields"]]
-    recorded = [{name: record[name].item() for name in fields} for record in table]
+    header, recorded = named_rows(run.out / "block.rec")
     for row in recorded:
-        op = header["enums"]["block_op"][str(row["op"])]
-        row["op"] = "write" if op == "write_zeroes" else op  # a block trace calls it that
-        row["comm"] = row["comm"].decode()
+        if row["op"] == "write_zeroes":
+            row["op"] = "write"  # a block trace calls it that
     names = {row["pid"]: row["comm"] for row in recorded}
     folder = tmp_path / "trace"
     folder.mkdir()

@@ -23,13 +23,14 @@ from tests.analysis.importers.blktrace_files import (
     Event,
     Imported,
     dev,
+    named_rows,
     numbered,
     process_note,
+    remap_pdu,
     run_reader,
     write_dump,
 )
 from tests.analysis.importers.text_traces import read_text
-from tests.collectors.recording import read_table
 
 START_NS = 10**12
 SDA, SDB, SDC = (dev(8, 16 * i) for i in range(3))
@@ -46,8 +47,7 @@ LEAF = ("dev", "op", "sector", "bytes", "pid", "comm", "origin_dev", "origin_sec
 def remap(t_ns: int, to: int, sector: int, size: int, from_dev: int, from_sector: int, what: int = READ,
           pid: int = APP) -> Event:  # fmt: skip
     """A: a bio of from_dev goes to another device."""
-    pdu = from_dev.to_bytes(4, "big") + to.to_bytes(4, "big") + from_sector.to_bytes(8, "big")
-    return Event(t_ns, "A", sector, size, what, pid, to, pdu=pdu)
+    return Event(t_ns, "A", sector, size, what, pid, to, pdu=remap_pdu(from_dev, to, from_sector))
 
 
 def request(t_ns: int, device: int, sector: int, size: int, what: int = READ, pid: int = APP) -> list[Event]:
@@ -76,12 +76,7 @@ def imported(reader: Path, folder: Path, events: Iterable[Event]) -> Imported:
 
 def bios(folder: Path, names: Sequence[str] = VOLUME) -> list[tuple[Any, ...]]:
     """Rows of volume.rec, sorted by device and queue time."""
-    header, table = read_table(folder / "out/volume.rec")
-    ops = header["enums"]["block_op"]
-    keys = [entry["name"] for entry in header["fields"]]
-    rows = [{key: row[key].item() for key in keys} for row in table]
-    for row in rows:
-        row["op"], row["comm"] = ops[str(row["op"])], row["comm"].decode()
+    _, rows = named_rows(folder / "out/volume.rec")
     rows.sort(key=lambda row: (row["dev"], row["queue_ns"]))
     return [tuple(row[name] for name in names) for row in rows]
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from tests.analysis.importers.blktrace_files import Imported, run_reader
+from tests.analysis.importers.blktrace_files import Imported, named_rows, run_reader
 from tests.collectors import stacks
 from tests.collectors.loop_disk import SECTOR_BYTES, mounted, tmpfs
-from tests.collectors.recording import needs_btf, read_table, recording
+from tests.collectors.recording import needs_btf, recording
 from tests.collectors.stack_kinds import EXT4, KINDS, Kind
 from tests.collectors.stacks import Layers, Site
 from tests.collectors.test_stacks import WORKLOAD, assert_nothing_left, words_of
@@ -35,7 +35,6 @@ TRACED = (
     "md_linear",
 )  # fmt: skip
 START_SECONDS, SETTLE_SECONDS = 60, 1  # its files are there before it traces
-_COUNTED = {"read": 2, "write": 6, "discard": 13}
 
 
 @contextmanager
@@ -93,18 +92,6 @@ class Recorded:
     lost: dict[str, int]
 
 
-def table_rows(path: Path) -> list[dict[str, Any]]:
-    """A recording's rows, op and comm as words."""
-    header, table = read_table(path)
-    names = [entry["name"] for entry in header["fields"]]
-    rows = [{key: record[key].item() for key in names} for record in table]
-    for row in rows:
-        row["op"] = header["enums"]["block_op"][str(row["op"])]
-        row["class"] = header["enums"]["block_class"][str(row["class"])]
-        row["comm"] = row["comm"].decode(errors="replace")
-    return rows
-
-
 def trace(kind: Kind, folder: Path, undo: ExitStack) -> Traced:
     """Build the stack and a file system, trace the workload on it, import the trace."""
     stacks.need(kind.modules, [*kind.programs, "blktrace"])
@@ -124,11 +111,11 @@ def trace(kind: Kind, folder: Path, undo: ExitStack) -> Traced:
         after = stacks.idle_stats(layers.devices, kind.quiet_seconds)
     got = run_reader(PLAIN, folder / "out", sorted((folder / "trace").glob("*.blktrace.*")))
     recorded = Recorded(
-        table_rows(folder / "recorded/block.rec"),
-        table_rows(folder / "recorded/volume.rec"),
+        named_rows(folder / "recorded/block.rec")[1],
+        named_rows(folder / "recorded/volume.rec")[1],
         recorder.source("block")["lost"],
     )
-    bios = table_rows(folder / "out/volume.rec")
+    _, bios = named_rows(folder / "out/volume.rec")
     return Traced(kind, layers, devs, before, after, got, bios, recorded)
 
 
@@ -150,7 +137,7 @@ def test_imported_bytes_of_every_layer_equal_diskstats(
             mine[row["op"]] += row["bytes"]
         kernels = {
             op: (traced.after[name][at] - traced.before[name][at]) * SECTOR_BYTES
-            for op, at in _COUNTED.items()
+            for op, at in stacks.COUNTED.items()
         }
         record_property(name, f"{mine['read']} read, {mine['write']} written")
         # 6.1 counts nothing of md's linear.

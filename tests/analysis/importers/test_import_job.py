@@ -37,6 +37,7 @@ from tests.analysis.importers.blktrace_files import (
     dev,
     numbered,
     process_note,
+    remap_pdu,
     timestamp_note,
     write_cpus,
     write_dump,
@@ -112,10 +113,6 @@ def test_trace_becomes_a_complete_run(tmp_path: Path) -> None:
 
 def test_devices_are_named_by_their_files(tmp_path: Path) -> None:
     """A volume on a disk, both traced: bios of the one, requests of the other, and which lies on which."""
-
-    def pdu(sector: int) -> bytes:
-        return dev(253, 0).to_bytes(4, "big") + dev(8, 0).to_bytes(4, "big") + sector.to_bytes(8, "big")
-
     upper = [
         Event(START_NS + 1000 * i + step, action, 8 * i, 4096, READ | AHEAD, device=dev(253, 0))
         for i in range(50)
@@ -128,7 +125,7 @@ def test_devices_are_named_by_their_files(tmp_path: Path) -> None:
             8 * i + 64,
             4096,
             READ | AHEAD,
-            pdu=pdu(8 * i) if action == "A" else b"",
+            pdu=remap_pdu(dev(253, 0), dev(8, 0), 8 * i) if action == "A" else b"",
         )
         for i in range(50)
         for step, action in ((10, "A"), (20, "Q"), (30, "D"), (800, "C"))
