@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from analysis.figures import device_maps, save, style
+from analysis.figures import device_maps, save
 from analysis.figures.device_maps import MOST_MAPS, DeviceMaps
-from analysis.figures.run import iograph
 from analysis.measures.device.by_time import busy_periods
 from analysis.measures.results import Results, measure
 from analysis.rundir import devices
 from analysis.rundir.run import open_run
 from analysis.rundir.stack import Stack
 from analysis.tables.load import load_tables
+from tests.analysis.measured import draw
 from tests.analysis.synthetic import START_NS, Spec, request, run_json
 
 SECOND = 1_000_000_000
@@ -62,13 +62,6 @@ def maps_of(path: Path) -> tuple[DeviceMaps, Results]:
     maps = DeviceMaps.make(tables.block, found, labels, results, "disk")
     assert maps is not None
     return maps, results
-
-
-def draw(path: Path) -> Figure:
-    run = open_run(path)
-    tables = load_tables(run)
-    with style.applied():
-        return iograph.draw(run, tables, measure(run, tables), "title", "subtitle", [])
 
 
 def words(figure: Figure) -> list[str]:

@@ -10,20 +10,13 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.figures import style
 from analysis.figures.panel import Graph, Panel, find_panels
 from analysis.figures.run import iograph
 from analysis.measures.results import measure
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
+from tests.analysis.measured import draw
 from tests.analysis.synthetic import START_NS, Spec, collector, decaying_ext3, request, run_json
-
-
-def draw(path: Path) -> Figure:
-    run = open_run(path)
-    tables = load_tables(run)
-    with style.applied():
-        return iograph.draw(run, tables, measure(run, tables), "title", "subtitle", [])
 
 
 def texts(figure: Figure) -> dict[str, list[str]]:

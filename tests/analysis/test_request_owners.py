@@ -11,11 +11,11 @@ import pytest
 from analysis.compare import make_compare
 from analysis.figures.run.iograph import make_subtitle
 from analysis.measures.block.request_owners import OWNERS
-from analysis.measures.results import Results, measure
+from analysis.measures.results import measure
 from analysis.report import make_report
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
-from tests.analysis.measured import block_results
+from tests.analysis.measured import block_results, measured_of
 from tests.analysis.synthetic import START_NS, Spec, request, run_json
 
 DISK, MINE, OTHER = 7 << 20 | 3, 259 << 20 | 1, 259 << 20 | 2
@@ -53,11 +53,6 @@ def owners_of(rows: list[dict[str, Any]], path: Path, facts: dict[str, Any]) -> 
     measured = measured_of(Spec(block=block, paths=PATHS, run=facts), path)
     assert measured.owners is not None and measured.owners.codes is not None
     return [OWNERS[code] for code in measured.owners.codes.tolist()]
-
-
-def measured_of(spec: Spec, path: Path) -> Results:
-    run = open_run(spec.write(path))
-    return measure(run, load_tables(run))
 
 
 METADATA = {"class": "metadata"}

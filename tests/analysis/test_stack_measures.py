@@ -11,11 +11,11 @@ import pytest
 
 from analysis.measures.compare.compared_measures import causes
 from analysis.measures.compare.compared_run import load_compared
-from analysis.measures.results import Results, measure
 from analysis.measures.stack.layer_times import disk_times
 from analysis.report import make_report
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
+from tests.analysis.measured import measured_of
 from tests.analysis.recomputed_stack import check_stack
 from tests.analysis.stacked import (
     DM0,
@@ -41,13 +41,6 @@ RESYNC = {"class": "volume", "submitter": "kernel_thread", "comm": b"md0_resync"
 PARITY = {"class": "parity", "submitter": "kernel_thread", "comm": b"md0_raid5", "in_workload": 0}
 
 
-def measured(spec: Spec, path: Path) -> Results:
-    run = open_run(spec.write(path))
-    results = measure(run, load_tables(run))
-    assert not run.missing
-    return results
-
-
 def raid5(**stack: Any) -> Spec:
     """Two full stripes of 128 KiB are written to md0, 64 KiB are read, and 32 KiB are resynced.
 
@@ -70,7 +63,7 @@ def raid5(**stack: Any) -> Spec:
 
 
 def test_raid5_amplification_counts_parity_and_resync_apart(tmp_path: Path) -> None:
-    stack = measured(raid5(), tmp_path / "r").stack
+    stack = measured_of(raid5(), tmp_path / "r").stack
     assert stack is not None
     read, write = stack.amplification
     assert (read.top_bytes, read.served_bytes, read.parity_bytes, read.own_bytes) == (
@@ -86,7 +79,7 @@ def test_raid5_amplification_counts_parity_and_resync_apart(tmp_path: Path) -> N
 
 def test_raid5_views_are_never_summed(tmp_path: Path) -> None:
     """Throughput is that of md0: 320 KiB, not these and the 480 KiB of the disks."""
-    results = measured(raid5(), tmp_path / "r")
+    results = measured_of(raid5(), tmp_path / "r")
     assert results.block is not None and results.block.is_stacked
     totals = {(row.op, row.class_): (row.requests, row.bytes) for row in results.device_totals}
     assert totals == {("write", "data"): (2, 256 * KIB), ("read", "data"): (1, 64 * KIB)}
@@ -99,7 +92,7 @@ def test_raid5_views_are_never_summed(tmp_path: Path) -> None:
 
 
 def test_raid5_traffic_by_device(tmp_path: Path) -> None:
-    stack = measured(raid5(), tmp_path / "r").stack
+    stack = measured_of(raid5(), tmp_path / "r").stack
     assert stack is not None
     moved = {
         name: (t.count, t.read_bytes, t.write_bytes, t.parity_bytes, t.own_bytes, t.p50_ns)
@@ -126,7 +119,7 @@ def test_raid5_traffic_by_device(tmp_path: Path) -> None:
 
 def test_time_in_layers_is_the_bios_less_the_disks(tmp_path: Path) -> None:
     """150 us less the 100 us in which a disk worked, of two disks at the same time once."""
-    stack = measured(raid5(), tmp_path / "r").stack
+    stack = measured_of(raid5(), tmp_path / "r").stack
     assert stack is not None
     found = {t.op: (t.matched, t.q2c_ns, t.disks_ns, t.layers_ns) for t in stack.layer_times}
     assert found == {"read": (1, 150_000, 100_000, 50_000), "write": (2, 150_000, 100_000, 50_000)}
@@ -174,7 +167,7 @@ def test_seeks_are_the_disks_and_areas_the_volumes(tmp_path: Path) -> None:
         block.append(part_of(top, SDA, 4096 + 8 * i, 4096))
     foreign = {"submitter": "other", "in_workload": 0, "comm": b"other", "origin": 0}
     block.append(request(START_NS + 2 * MS - 1000, 900_000, 4096, dev=SDA, **foreign))
-    results = measured(Spec(block=block, volume=volume, run=facts), tmp_path / "r")
+    results = measured_of(Spec(block=block, volume=volume, run=facts), tmp_path / "r")
     assert results.block is not None and results.block.areas is not None and results.stack is not None
     by_area = {row.area.name: (row.requests, row.seeks) for row in results.block.areas.rows}
     assert by_area == {"files": (3, 0), "log": (1, 0)}  # in the sectors of dm-0, all one after the other
@@ -207,7 +200,7 @@ def test_neighbours_requests_are_other_programs(tmp_path: Path) -> None:
         request(START_NS + 3 * MS, 0, 512, dev=SDA, sb_dev=SDA, origin=0, submitter="other", in_workload=0),
         resync,
     ]
-    results = measured(Spec(block=block, volume=[own, others], run=facts), tmp_path / "r")
+    results = measured_of(Spec(block=block, volume=[own, others], run=facts), tmp_path / "r")
     assert results.block is not None and results.owners is not None
     assert [(row.op, row.bytes) for row in results.device_totals] == [("write", 8192)]
     assert results.owners.of("workload").requests == 1 and results.owners.of("others").requests == 0
@@ -230,7 +223,7 @@ def test_neighbours_requests_are_other_programs(tmp_path: Path) -> None:
 def test_zram_has_the_volumes_view_alone(tmp_path: Path) -> None:
     volume = [top_bio(i + 1, START_NS + i * MS, 8 * i, 4096, dev=ZRAM0, ino=5) for i in range(3)]
     spec = Spec(volume=volume, run=stacked_run([node("zram0", "zram", [])]))
-    results = measured(spec, tmp_path / "r")
+    results = measured_of(spec, tmp_path / "r")
     assert results.block is not None and results.stack is not None
     assert [(row.op, row.requests, row.bytes) for row in results.device_totals] == [("write", 3, 12288)]
     assert results.block.seeks.distances.rows.size == 0 and not results.stack.amplification
@@ -249,7 +242,7 @@ def test_bare_roots_and_volumes_make_one_view(tmp_path: Path) -> None:
         request(START_NS + 2 * MS, 0, 4096, dev=SDB, origin=0, submitter="kernel_thread")
         | {"class": "metadata"},
     ]
-    results = measured(Spec(block=block, volume=[top], run=facts), tmp_path / "r")
+    results = measured_of(Spec(block=block, volume=[top], run=facts), tmp_path / "r")
     totals = {(row.class_): (row.requests, row.bytes) for row in results.device_totals}
     assert totals == {"data": (1, 8192), "journal": (1, 4096)}
     assert results.block is not None
@@ -266,7 +259,7 @@ def test_imbalance_names_the_disk_above_the_mean(tmp_path: Path) -> None:
         request(START_NS + MS, 0, 1 << 20, dev=SDB, complete_ns=START_NS + 2 * MS),
     ]
     facts = stacked_run(nodes, {"sda": "data", "sdb": "member"})
-    stack = measured(Spec(block=block, run=facts), tmp_path / "r").stack
+    stack = measured_of(Spec(block=block, run=facts), tmp_path / "r").stack
     assert stack is not None
     found = [(row.of, row.what, row.busiest, round(row.ratio, 3)) for row in stack.imbalances]
     assert found == [("the file system", "bytes", "sda", 1.5), ("the file system", "busy time", "sda", 1.333)]
@@ -290,7 +283,7 @@ def test_every_layers_own_counters_are_compared(tmp_path: Path) -> None:
         *counters(SDB, 32 * KIB, 128 * KIB),
         *counters(SDC, 0, 130 * KIB),
     ]
-    results = measured(spec, tmp_path / "r")
+    results = measured_of(spec, tmp_path / "r")
     by_name = {own.name: (own.difference("read"), own.difference("write")) for own in results.device.counters}
     assert by_name == {"sda": (0, 0), "sdb": (0, 0), "sdc": (0, -2 * KIB), "md0": (0, 0)}
     make_report(tmp_path / "r")

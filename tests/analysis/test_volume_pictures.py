@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.errors import ReportError
-from analysis.figures import style
 from analysis.figures.compare import iographs
 from analysis.figures.run import iograph
 from analysis.measures.compare.compared_run import load_compared
@@ -21,6 +20,7 @@ from analysis.movie import make_movie
 from analysis.report import make_report
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
+from tests.analysis.measured import draw, measured_of
 from tests.analysis.stacked import (
     DM0,
     DM1,
@@ -75,18 +75,6 @@ def lvm() -> Spec:
     return Spec(block=requests, volume=tops + lower, run=stacked_run(lvm_on_crypt_nodes(), parts=[SDA2]))
 
 
-def measured(spec: Spec, path: Path) -> Results:
-    run = open_run(spec.write(path))
-    return measure(run, load_tables(run))
-
-
-def draw(spec: Spec, path: Path, by_volume: bool = False) -> Figure:
-    run = open_run(spec.write(path))
-    tables = load_tables(run)
-    with style.applied():
-        return iograph.draw(run, tables, measure(run, tables), "title", "subtitle", [], by_volume)
-
-
 def titles(figure: Figure) -> list[str]:
     found = [ax.get_title(loc="left") for ax in figure.axes]
     return [title.replace(", all programs", "") for title in found if title]
@@ -101,7 +89,7 @@ def sums(results: Results, series: dict[str, Any]) -> dict[str, float]:
 
 
 def test_volume_and_disks_have_their_own_bytes(tmp_path: Path) -> None:
-    results = measured(raid5(), tmp_path / "r")
+    results = measured_of(raid5(), tmp_path / "r")
     below = results.below
     assert below is not None and results.block is not None and below.volume == "volume md0"
     asked = sums(results, results.block.throughput.mb_s["write"])
@@ -115,7 +103,7 @@ def test_volume_and_disks_have_their_own_bytes(tmp_path: Path) -> None:
 
 def test_latency_is_of_the_volume_and_of_the_disks(tmp_path: Path) -> None:
     """Q2C of a bio: 400 us; D2C of its requests: 100 us."""
-    results = measured(raid5(), tmp_path / "r")
+    results = measured_of(raid5(), tmp_path / "r")
     assert results.below is not None and results.block is not None
     volume, disks = results.block.latency.series["write"], results.below.latency["write"]
     assert np.nanmax(volume.max_ns) == np.nanmin(volume.p50_ns) == 400_000
@@ -123,7 +111,7 @@ def test_latency_is_of_the_volume_and_of_the_disks(tmp_path: Path) -> None:
 
 
 def test_panels_show_the_volume_beside_its_disks(tmp_path: Path) -> None:
-    figure = draw(raid5(), tmp_path / "r")
+    figure = draw(raid5().write(tmp_path / "r"))
     found = titles(figure)
     at = found.index("Throughput of the volume md0, MB/s: writes up, reads down")
     assert found[at + 1] == "Throughput of the disks, MB/s: writes up, reads down"
@@ -149,14 +137,14 @@ def test_resync_does_not_flatten_the_volume(tmp_path: Path) -> None:
     for row in spec.block:
         if row.get("class") == "volume":
             row["bytes"] = 1 << 26
-    figure = draw(spec, tmp_path / "r")
+    figure = draw(spec.write(tmp_path / "r"))
     volume = panel(figure, "Throughput of the volume md0, MB/s: writes, own scale")
     disks = panel(figure, "Throughput of the disks")
     assert volume.get_ylim()[1] < disks.get_ylim()[1] - disks.get_ylim()[0]
 
 
 def test_by_volume_draws_the_map_of_the_volume(tmp_path: Path) -> None:
-    figure = draw(raid5(), tmp_path / "r", by_volume=True)
+    figure = draw(raid5().write(tmp_path / "r"), by_volume=True)
     assert titles(figure)[0].endswith("on the volume md0")
     run = open_run(tmp_path / "r")
     tables = load_tables(run)
@@ -169,14 +157,14 @@ def test_by_volume_draws_the_map_of_the_volume(tmp_path: Path) -> None:
 
 
 def test_a_volume_without_disks_has_the_only_map(tmp_path: Path) -> None:
-    found = titles(draw(zram(), tmp_path / "r"))
+    found = titles(draw(zram().write(tmp_path / "r")))
     assert found[0] == "Disk offset of writes, kB, on the volume zram0"
     assert not any("of the disk" in title for title in found)
     assert "Latency of the volume zram0 from queue to completion (Q2C)" in found
 
 
 def test_one_disk_below_a_volume_has_one_map(tmp_path: Path) -> None:
-    found = titles(draw(lvm(), tmp_path / "r"))
+    found = titles(draw(lvm().write(tmp_path / "r")))
     assert found[0] == "Disk offset of writes, kB"
     assert "Throughput of the volume vg/root, MB/s: writes" in found
     assert "Throughput of the disk, MB/s: writes" in found
@@ -221,7 +209,8 @@ def test_two_volumes_and_a_bare_journal_have_a_map_each(tmp_path: Path) -> None:
     requests += [request(START_NS + SECOND + i, i * 8, 4096, dev=SDC, origin=0) for i in range(5)]
     roles = {"dm-0": "data", "dm-1": "member", "sdc": "journal"}
     path = tmp_path / "r"
-    figure = draw(Spec(block=requests, volume=tops, run=stacked_run(nodes, roles)), path, by_volume=True)
+    Spec(block=requests, volume=tops, run=stacked_run(nodes, roles)).write(path)
+    figure = draw(path, by_volume=True)
     assert titles(figure)[0] == "Disk offset of writes, kB, by volume"
     labels = [text.get_text() for text in figure.texts if text.get_text().endswith(" written")]
     assert [label.partition(" ·")[0] for label in labels] == [
