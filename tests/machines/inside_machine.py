@@ -57,10 +57,11 @@ class Inside:
     run: Path
 
     def wait(self, seconds: float) -> dict[str, Any]:
-        """Wait for its end; return how it ended. After so many seconds it hangs."""
+        """Wait for its end, with pytest's 0 or 1; return how it ended. After so many seconds it hangs."""
         printed, _ = self.process.communicate(timeout=seconds)
         assert self.process.returncode == 0, (self.run / "stderr").read_text()
         ended: dict[str, Any] = json.loads(printed.splitlines()[-1])
+        assert ended["status"] in (0, 1), "\n".join([ended["why"], *ended["said"]])
         return ended
 
     def cases(self) -> list[Case]:

@@ -63,7 +63,6 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     tests = [f"tests/collectors/{test}" for name in wanted(word) for test in TRUTH[name]]
     with inside(run, word, tests) as machine:
         ended = machine.wait(SECONDS)
-        assert ended["status"] in (0, 1), "\n".join([ended["why"], *ended["said"]])
         release, checks = kernel_table.read((run / "raw/checks.json").read_text())
         assert release == ended["kernel"]
         assert release.startswith(f"{word}.")

