@@ -10,24 +10,12 @@ import pytest
 from collectors.host import layers, stack_changes
 from collectors.host.layers import Root
 from collectors.recorder.process import _layer_options
-from tests.workloads.fake_sysfs import GIB, FakeSysfs
-from workloads.system import device_graph, dm_tables
-from workloads.system.device_graph import Graph
+from tests.workloads.fake_sysfs import GIB, FakeSysfs, graph_of
 
 
 @pytest.fixture
 def sysfs(tmp_path: Path) -> FakeSysfs:
     return FakeSysfs(tmp_path)
-
-
-def graph_of(sysfs: FakeSysfs, targets: dict[str, str] | None = None, status: str = "") -> Graph:
-    """Return the graph; targets: type of the only target by device number."""
-
-    def table(major: int, minor: int) -> dm_tables.Table | None:
-        kind = (targets or {}).get(f"{major}:{minor}")
-        return dm_tables.Table((kind,), (status,)) if kind else None
-
-    return device_graph.read(sysfs.root, table)
 
 
 def two_disks(sysfs: FakeSysfs) -> FakeSysfs:

@@ -7,6 +7,9 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from workloads.system import device_graph, dm_tables
+from workloads.system.device_graph import Graph
+
 GIB = 1 << 21  # sectors
 
 
@@ -64,3 +67,13 @@ class FakeSysfs:
         if dev:
             (place / "dev").write_text(f"{dev}\n")
         os.symlink(os.path.relpath(place, self.names), self.names / name)
+
+
+def graph_of(sysfs: FakeSysfs, targets: dict[str, str] | None = None, status: str = "") -> Graph:
+    """Return the graph; targets: type of the only target by device number; status: of each."""
+
+    def table(major: int, minor: int) -> dm_tables.Table | None:
+        kind = (targets or {}).get(f"{major}:{minor}")
+        return dm_tables.Table((kind,), (status,)) if kind else None
+
+    return device_graph.read(sysfs.root, table)

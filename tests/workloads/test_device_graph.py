@@ -11,24 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.marks import needs_root
-from tests.workloads.fake_sysfs import GIB, FakeSysfs
+from tests.workloads.fake_sysfs import GIB, FakeSysfs, graph_of
 from workloads.system import device_graph, dm_tables, loopdev
-from workloads.system.device_graph import Graph, is_leaf, is_volume
+from workloads.system.device_graph import is_leaf, is_volume
 
 
 @pytest.fixture
 def sysfs(tmp_path: Path) -> FakeSysfs:
     return FakeSysfs(tmp_path)
-
-
-def graph_of(sysfs: FakeSysfs, targets: dict[str, str] | None = None) -> Graph:
-    """Return the graph; targets: type of the only target by device number."""
-
-    def table(major: int, minor: int) -> dm_tables.Table | None:
-        kind = (targets or {}).get(f"{major}:{minor}")
-        return dm_tables.Table((kind,), ("",)) if kind else None
-
-    return device_graph.read(sysfs.root, table)
 
 
 def luks_on_lvm(sysfs: FakeSysfs) -> FakeSysfs:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.fake_sysfs import FakeSysfs
+from tests.workloads.fake_sysfs import FakeSysfs, graph_of
 from workloads.disks import in_use, queue, safety
 from workloads.disks.in_use import Users
 from workloads.disks.safety import Target
-from workloads.system import device_graph, dm_tables
-from workloads.system.device_graph import Graph, number_of
+from workloads.system.device_graph import number_of
 from workloads.system.errors import MachineError, OptionError
 from workloads.system.mounts import Mount
 
@@ -35,14 +34,6 @@ def server(sysfs: FakeSysfs) -> FakeSysfs:
     sysfs.dm("dm-0", "253:0", "secret", "CRYPT-LUKS2-1-secret", ["md0"])
     sysfs.dm("dm-1", "253:1", "vg-root", VG + "1" * 32, ["dm-0"])
     return sysfs.dm("dm-2", "253:2", "vg-home", VG + "2" * 32, ["dm-0"])
-
-
-def graph_of(sysfs: FakeSysfs, targets: dict[str, str] | None = None) -> Graph:
-    def table(major: int, minor: int) -> dm_tables.Table | None:
-        kind = (targets or {}).get(f"{major}:{minor}")
-        return dm_tables.Table((kind,), ("",)) if kind else None
-
-    return device_graph.read(sysfs.root, table)
 
 
 def refused(name: str, users: Users) -> str:
