@@ -97,11 +97,12 @@ def _make_page(run: Run, rows: Callable[[], Iterator[Part]]) -> str:
     frames = make_frames(overview, rows(), times.start_ns, times.end_ns, disk_panel.sizes(used))
     if frames is None:
         raise ReportError(f"{run.name} has no request that moved bytes: there is nothing to show")
+    stack = read_stack(run)
     captions = movie.Captions(
         title=f"{titles.run_title(run)} · {units.seconds((times.end_ns - times.start_ns) / 1e9)} s",
         subtitle=_subtitle(run, frames, len(used)),
         banners=_banners(run),
-        devices=[device_label(device, read_stack(run)) for device in used],
+        devices=[device_label(device, stack) for device in used],
         time_axis="seconds since the workload started" if times.stated else "seconds since the first request",
         mark=mark(run, "block"),
         phases=_phases(run, times),

@@ -35,7 +35,8 @@ def measure_clipped(
     steps = []
     if tables.phases is not None:
         views = make_views(tables.block, tables.top)
-        steps = measure_steps(tables.phases, views, window.start_ns, window.end_ns)
+        distances = whole.block.seeks.distances if whole.block is not None else None
+        steps = measure_steps(tables.phases, views, distances, window.start_ns, window.end_ns)
     requests = None
     if tables.top is not None and inside.top is not None:
         requests = tables.top.rows - inside.top.rows

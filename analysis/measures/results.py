@@ -90,17 +90,18 @@ def measure(
     disk_model: model a spinning disk even if the run's disk does not rotate.
     """
     window = window or find_window(run, tables)
+    top = tables.top  # kept by these tables: clip.py and the IO graph use it too
     waiters = measure_waiters(tables, tested_filesystem(run))
     if tables.lock_wait is not None and not everyones_locks:
         tables = shown_waits(run, tables)
     width = nice_width_ns(window.end_ns - window.start_ns, PICTURE_BINS, QUANTUM_NS)
     timeline = make_timeline(window.start_ns, window.end_ns, window.work_start_ns, width, QUANTUM_NS)
     geometry = read_geometry(run)
-    views = make_views(tables.block, tables.top)
+    views = make_views(tables.block, top)
     block, device = _measure_requests(
         run, tables, views, geometry, timeline, window, disk_model or is_spinning(run)
     )
-    app = measure_app(run, tables.call, tables.figures, tables.top, timeline)
+    app = measure_app(run, tables.call, tables.figures, top, timeline)
     is_shared = block is not None and block.owners is not None and block.owners.is_shared
     return Results(
         window=window,

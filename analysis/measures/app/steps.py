@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.measures.block.seeks import seek_times
+from analysis.measures.block.seeks import Distances, seek_times
 from analysis.measures.block.view import Views
 from analysis.tables.block import Block
 from analysis.tables.phase import Phases
@@ -41,16 +41,19 @@ class OutsideWorkload:
     requests: int | None = None  # None: nothing was clipped, or no requests were recorded
 
 
-def measure_steps(phases: Phases, views: Views | None, start_ns: int, end_ns: int) -> list[Step]:
+def measure_steps(
+    phases: Phases, views: Views | None, distances: Distances | None, start_ns: int, end_ns: int
+) -> list[Step]:
     """The phases that lie before start_ns or after end_ns, between which the workload ran.
 
     Requests and bytes are those that were asked of the file system's devices, seeks those of the disks.
+    distances: of the disks' requests; None without views.
     """
     block: Block | None = None
     seeks: I64 | None = None
-    if views is not None:
+    if views is not None and distances is not None:
         block = views.top.block
-        seeks = seek_times(views.disks.block, views.disks.distances)
+        seeks = seek_times(views.disks.block, distances)
     steps = []
     for name, begin, end in zip(phases.name, phases.start_ns.tolist(), phases.end_ns.tolist(), strict=True):
         if end > start_ns and begin < end_ns:

@@ -46,8 +46,8 @@ def by_time(
         series.append(
             DeviceSeries(
                 name=device.name,
-                depth=queue_depth.depth(begin, end, timeline).mean,
-                busy_pct=100 * queue_depth.depth(*busy_periods(begin, end), timeline).mean,
+                depth=queue_depth.mean_of(begin, end, timeline),
+                busy_pct=100 * queue_depth.mean_of(*busy_periods(begin, end), timeline),
                 seeks_per_s=timeline.rates(block.issue_ns[distances.rows[is_seek]]),
             )
         )

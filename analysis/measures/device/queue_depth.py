@@ -59,13 +59,23 @@ class Highest:
 
 def depth_of(begin: I64, end: I64, timeline: Timeline, highest: Highest) -> Depth:
     """Depth of sorted begins and ends, of which all steps were added to `highest`."""
+    mean, at_edges = _mean(begin, end, timeline)
+    # between two steps the depth is that of the step before: a bin's first is from before it
+    return Depth(mean, np.maximum(highest.depths, np.maximum(at_edges[:-1], 0)).astype(np.float64))
+
+
+def _mean(begin: I64, end: I64, timeline: Timeline) -> tuple[F64, I64]:
+    """The mean depth of each bin, and the depth at each edge."""
     zero = int(timeline.edges_ns[0])
     edges = timeline.edges_ns - zero
     begun, begin_area = _at(begin, edges, zero)
     ended, end_area = _at(end, edges, zero)
-    mean = np.maximum(np.diff(begin_area - end_area), 0.0) / np.diff(edges)
-    # between two steps the depth is that of the step before: a bin's first is from before it
-    return Depth(mean, np.maximum(highest.depths, np.maximum((begun - ended)[:-1], 0)).astype(np.float64))
+    return np.maximum(np.diff(begin_area - end_area), 0.0) / np.diff(edges), begun - ended
+
+
+def mean_of(begin: I64, end: I64, timeline: Timeline) -> F64:
+    """The mean of depth() alone, without a pass over all steps for the highest moments."""
+    return _mean(begin, end, timeline)[0]
 
 
 def depth(begin: I64, end: I64, timeline: Timeline) -> Depth:

@@ -88,14 +88,15 @@ def disk_times(block: Block, ids: I64, begin: I64, end: I64) -> I64:
     requests, bio = requests[order], bio[order]
     issue = np.clip(block.issue_ns[requests], begin[bio], end[bio])
     complete = np.clip(block.complete_ns[requests], begin[bio], end[bio])
-    total = np.zeros(ids.size, dtype=np.int64)
+    total = np.full(ids.size, -1, dtype=np.int64)
+    total[bio] = 0
     until = begin.copy()  # up to when the disks' work is counted already
-    first = np.flatnonzero(np.append(True, bio[1:] != bio[:-1])) if bio.size else np.zeros(0, dtype=np.int64)
-    count = np.diff(np.append(first, bio.size))
-    for number in range(int(count.max(initial=0))):  # the first request of each bio, then the second, ...
-        at = first[count > number] + number
+    at = np.flatnonzero(np.diff(bio, prepend=-1))
+    last = np.append(at[1:], bio.size)
+    while at.size:  # the first request of each bio, then the second of those that have one, ...
         of = bio[at]
         total[of] += np.maximum(complete[at] - np.maximum(issue[at], until[of]), 0)
         until[of] = np.maximum(until[of], complete[at])
-    total[np.setdiff1d(np.arange(ids.size), bio)] = -1
+        has_more = at + 1 < last
+        at, last = at[has_more] + 1, last[has_more]
     return total
