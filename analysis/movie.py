@@ -66,7 +66,7 @@ def _open_rows(run: Run, by_volume: bool) -> Callable[[], Iterator[Part]]:
     ReportError: the run has none, and why.
     """
     stack = read_stack(run)
-    tops = [node.number for node in stack.tops]
+    tops = stack.top_numbers
     bios = open_table(run, volume.TABLE) if tops else None
     if by_volume and bios is None:
         raise ReportError(f"{run.name} has no volume above its disks: leave BY=volume out to see the disks")

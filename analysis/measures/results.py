@@ -64,6 +64,11 @@ class Results:
         return self.owners if self.owners is not None and self.owners.is_shared else None
 
     @property
+    def is_stacked(self) -> bool:
+        """Whether the file system uses volumes."""
+        return self.below is not None
+
+    @property
     def device_totals(self) -> list[OpClass]:
         """Requests and bytes by operation and class; empty if no requests were recorded."""
         return self.block.throughput.totals if self.block is not None else []

@@ -54,7 +54,7 @@ def device_name(run: Run) -> str:
     node = read_stack(run).nodes.get(name)
     if node is None or not node.is_volume:
         return name
-    return cut(node.label.removeprefix("/dev/").removeprefix("mapper/"), COMMAND_LETTERS)
+    return cut(node.short_label, COMMAND_LETTERS)
 
 
 def disk_name(run: Run, disks: int) -> str:

@@ -50,6 +50,16 @@ class Node:
         """Whether the device was recorded as bios."""
         return self.recorded == BIOS
 
+    @property
+    def short_label(self) -> str:
+        """The label without its folder: "vg/root" of /dev/vg/root."""
+        return self.label.removeprefix("/dev/").removeprefix("mapper/")
+
+    @property
+    def full_name(self) -> str:
+        """The name, with the label where it is another: "dm-0 (vg/root)"."""
+        return self.name if self.short_label == self.name else f"{self.name} ({self.short_label})"
+
 
 @dataclass(frozen=True)
 class Root:
@@ -97,6 +107,11 @@ class Stack:
     def tops(self) -> list[Node]:
         """The roots recorded as bios: the file system's bios go there."""
         return [node for node in self.root_nodes if node.is_volume]
+
+    @property
+    def top_numbers(self) -> list[int]:
+        """The device numbers of the tops."""
+        return [node.number for node in self.tops]
 
     @property
     def root_nodes(self) -> list[Node]:

@@ -72,7 +72,7 @@ def _areas(results: Results) -> Section:
     if area_results.crossing:
         section.notes.append(f"{area_results.crossing:,} requests begin in one area and end in another")
     section.definition = areas.DEFINITION
-    if results.block is not None and results.block.is_stacked:
+    if results.is_stacked:
         section.definition += OF_VOLUMES
     return section
 

@@ -57,12 +57,9 @@ def build_disks_below(run: Run, tables: Tables, results: Results) -> list[Sectio
 
 def _label(branch: Branch) -> str:
     """Name in the tree, with the name that people know the device by."""
-    node = branch.node
-    label = node.label.removeprefix("/dev/").removeprefix("mapper/")
-    known = f" ({label})" if label != node.name else ""
     via = f" by {branch.via}" if branch.via else ""
     indent = "  " * (min(branch.depth, MOST_DEPTH) - 1)
-    return f"{indent}{'`- ' if branch.depth else ''}{node.name}{known}{via}"
+    return f"{indent}{'`- ' if branch.depth else ''}{branch.node.full_name}{via}"
 
 
 def _tree(stack: StackResults) -> Table:
@@ -75,12 +72,12 @@ def _tree(stack: StackResults) -> Table:
         if branch.is_repeated:
             rows.append((_label(branch), f"{what}, see above", *[""] * 5))
             continue
-        count = "-" if moved.count is None else f"{moved.count:,}\u00a0{'req' if node.is_leaf else 'bio'}"
+        count = "-" if moved.count is None else f"{moved.count:,} {'req' if node.is_leaf else 'bio'}"
         rows.append(
             (
                 _label(branch),
                 what if node.is_leaf or node.is_volume else f"{what}, NOT RECORDED",
-                count.replace("\u00a0", " "),
+                count,
                 units.bytes_(moved.read_bytes),
                 units.bytes_(moved.write_bytes),
                 units.ns(moved.p50_ns),

@@ -59,7 +59,7 @@ def _finished(spec: SectionSpec, section: Section, run: Run, results: Results) -
     section.key = spec.key
     section.title = section.title or spec.title
     section.essential = section.essential or spec.essential
-    if spec.of_disks and results.block is not None and results.block.is_stacked:
+    if spec.of_disks and results.is_stacked:
         section = _of_disks(section, results)
     if not section.absent:
         section.mark = mark(run, *spec.collectors)

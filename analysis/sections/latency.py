@@ -32,13 +32,12 @@ def build_latency(run: Run, tables: Tables, results: Results) -> list[Section]:
             groups.append((f"  {class_}" if class_ else op, latencies))
         else:
             groups += [(f"{op}, own", owners.latency.get(op, ())), (f"{op}, all", latencies)]
-    is_stacked = results.block.is_stacked
     rows = []
     for name, stages in groups:
         for i, row in enumerate(stages):
             first = i == 0
             label = name if first else ""
-            count = units.count(row.count) if first or is_stacked else ""
+            count = units.count(row.count) if first or results.is_stacked else ""
             rows.append((label, row.stage, count, *(units.ns(v) for v in row.at_ns)))
     if rows:
         heads = ("<op", "<stage", "count", *(f"p{p:g}" if p < 100 else "max" for p in latency.PERCENTS))
@@ -55,7 +54,7 @@ def build_latency(run: Run, tables: Tables, results: Results) -> list[Section]:
             f"{results.block.latency.untimed_bios:,} bios to volumes are in no percentile: their end was not"
             " recorded"
         )
-    section.definition = latency.DEFINITION + (OF_VOLUMES if is_stacked else "")
+    section.definition = latency.DEFINITION + (OF_VOLUMES if results.is_stacked else "")
     return [section]
 
 

@@ -75,7 +75,7 @@ def all_requests_note(results: Results) -> list[str]:
 
 def counted(results: Results) -> str:
     """What a row of the file system's view is: a bio above volumes, else a request."""
-    return "bios" if results.block is not None and results.block.is_stacked else "requests"
+    return "bios" if results.is_stacked else "requests"
 
 
 def totals(results: Results, requests: int, moved: int) -> str:

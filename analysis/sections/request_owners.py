@@ -26,8 +26,9 @@ def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
     if owners is None or not (owners.is_shared or owners.is_in_banner(OTHERS)):
         return []
     section = Section()
-    is_stacked = results.block is not None and results.block.is_stacked
-    has_disks = not is_stacked or (results.block is not None and results.block.disk_owners is not None)
+    has_disks = not results.is_stacked or (
+        results.block is not None and results.block.disk_owners is not None
+    )
     what = counted(results)
     rows = []
     for owner in OWNERS:
@@ -65,7 +66,7 @@ def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
         else request_owners.DEFINITION
         if owners.is_shared
         else request_owners.OF_PRIVATE
-    ) + (OF_VOLUMES if is_stacked else "")
+    ) + (OF_VOLUMES if results.is_stacked else "")
     return [section]
 
 

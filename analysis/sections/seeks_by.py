@@ -30,7 +30,7 @@ def build_seeks_by(run: Run, tables: Tables, results: Results) -> list[Section]:
     _add_processes(section, block, results.window.elapsed_s)
     _add_files(section, block, tables, results.shared_owners is not None)
     section.definition = f"{seeks_by.DEFINITION} Files: {files.DEFINITION}"
-    if block.is_stacked:
+    if results.is_stacked:
         section.definition += OF_VOLUMES
     return [section]
 

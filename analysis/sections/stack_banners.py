@@ -10,7 +10,7 @@ from analysis.measures.results import Results
 from analysis.measures.stack.results import StackResults
 from analysis.measures.stack.traffic import unrecorded_share
 from analysis.rundir.run import as_int, clean
-from analysis.rundir.stack import Node, Stack
+from analysis.rundir.stack import Stack
 
 IDLE = ("", "idle", "frozen")  # sync_action of an array at rest
 MOST_NAMED = 4
@@ -39,13 +39,8 @@ def _unrecorded(results: StackResults) -> list[str]:
             f"{units.percent(share)} % of the disks' bytes" if share is not None else "its share is unknown"
         )
         why = f" ({node.why_not})" if node.why_not else ""
-        banners.append(f"{_name(node)} is not recorded{why}: {known}")
+        banners.append(f"{node.full_name} is not recorded{why}: {known}")
     return banners
-
-
-def _name(node: Node) -> str:
-    label = node.label.removeprefix("/dev/").removeprefix("mapper/")
-    return node.name if label == node.name else f"{node.name} ({label})"
 
 
 def _state(stack: Stack, name: str) -> str:
@@ -60,7 +55,7 @@ def _state(stack: Stack, name: str) -> str:
     if action := actions[0] or actions[1]:
         said.append(f"{action} {_when(bool(actions[0]), bool(actions[1]))}: its own I/O shares the disks")
     node = stack.nodes.get(name)
-    return f"{_name(node) if node else name} is {'; '.join(said)}" if said else ""
+    return f"{node.full_name if node else name} is {'; '.join(said)}" if said else ""
 
 
 def _action(state: Mapping[str, object]) -> str:

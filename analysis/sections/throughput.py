@@ -130,11 +130,10 @@ def _own_and_all(results: Results, owners: Owners) -> Table:
 
 def throughput_definition(results: Results) -> str:
     """The definition, with that of the lower bound where there is one, and of a volume's requests."""
-    is_stacked = results.block is not None and results.block.is_stacked
     return (
         app_throughput.DEFINITION
         + (f" {unseen.DEFINITION}" if results.app.uncounted else "")
-        + (OF_VOLUMES if is_stacked else "")
+        + (OF_VOLUMES if results.is_stacked else "")
     )
 
 

@@ -6,6 +6,8 @@ The disks' view is the block table. A run without volumes has one view: this one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,18 +23,23 @@ def top_view(block: Block | None, volume: Block | None, stack: Stack) -> Block |
     """The rows, in the order of completion; None without any table."""
     if volume is None or not volume.rows:
         return block
-    tops = [node.number for node in stack.tops]
+    tops = stack.top_numbers
     if not stack.is_stated:  # tables without run.json: a bio without origin is one of a top volume
         tops = [int(number) for number in np.unique(volume.dev[volume.origin == 0])]
     if not tops:
         return block
-    is_top = np.isin(volume.dev, tops) & (volume.origin == 0) & ~volume.class_.is_in(OF_LAYERS)
+    is_top = sent_to(volume, tops) & ~layers_own(volume)
     top = take_rows(volume, chosen(is_top))
     bare = [node.number for node in stack.root_nodes if node.is_leaf]
     if block is None or not bare:
         return top
-    is_bare = np.isin(block.dev, bare) & (block.origin == 0) & ~block.class_.is_in(OF_LAYERS)
+    is_bare = sent_to(block, bare) & ~layers_own(block)
     return _joined(top, take_rows(block, chosen(is_bare))) if is_bare.any() else top
+
+
+def sent_to(block: Block, numbers: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Mask of the rows that were sent to these devices, and do not serve a bio to a volume above."""
+    return np.asarray(np.isin(block.dev, numbers) & (block.origin == 0))
 
 
 def layers_own(block: Block) -> npt.NDArray[np.bool_]:

@@ -80,7 +80,7 @@ def test_raid5_amplification_counts_parity_and_resync_apart(tmp_path: Path) -> N
 def test_raid5_views_are_never_summed(tmp_path: Path) -> None:
     """Throughput is that of md0: 320 KiB, not these and the 480 KiB of the disks."""
     results = measured_of(raid5(), tmp_path / "r")
-    assert results.block is not None and results.block.is_stacked
+    assert results.block is not None and results.is_stacked
     totals = {(row.op, row.class_): (row.requests, row.bytes) for row in results.device_totals}
     assert totals == {("write", "data"): (2, 256 * KIB), ("read", "data"): (1, 64 * KIB)}
     assert [(row.label, row.requests) for row in results.device.rows] == [("sda", 3), ("sdb", 3), ("sdc", 2)]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.block.seeks import Distances, length_sectors
-from analysis.rundir.layout import Area, Geometry, Groups
+from analysis.rundir.layout import KINDS, Area, Geometry, Groups
 from analysis.tables.block import CLASSES as CLASSES
 from analysis.tables.block import Block
 from analysis.tables.store import I64
@@ -24,10 +24,10 @@ FITS = {
     "data": {"data", "mixed"},
     "metadata": {"metadata", "mixed", "journal"},
     "journal": {"journal"},
-    "unknown": {"journal", "metadata", "data", "mixed", "unused"},
+    "unknown": set(KINDS),
     # of a volume's own sectors: no file system's layout says what is there
-    "volume": {"journal", "metadata", "data", "mixed", "unused"},
-    "parity": {"journal", "metadata", "data", "mixed", "unused"},
+    "volume": set(KINDS),
+    "parity": set(KINDS),
 }
 TOP_GROUPS = 12
 AT_ONCE = 1 << 20

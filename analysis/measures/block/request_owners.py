@@ -360,11 +360,10 @@ def measure_both(
 ) -> tuple[Owners | None, Owners | None]:
     """Owners of what the file system asked for, with their seeks on the disks; and of the disks' requests."""
     top, disks = views.top, views.disks
-    if not views.is_stacked:
-        owners = measure_owners(run, top.block, top.distances, top.kinds, timeline, paths)
-        return owners, owners
     owners = measure_owners(run, top.block, top.distances, top.kinds, timeline, paths)
-    numbers = np.array([node.number for node in stack.tops], dtype=np.int64)
+    if not views.is_stacked:
+        return owners, owners
+    numbers = np.array(stack.top_numbers, dtype=np.int64)
     of_disks = measure_owners(run, disks.block, disks.distances, disks.kinds, timeline, paths, numbers)
     if owners is None:
         return owners, of_disks

@@ -36,10 +36,7 @@ from analysis.tables.plug import Plug
 
 @dataclass(frozen=True)
 class BlockResults:
-    """One field per subject. Requests of every owner count.
-
-    is_stacked: the file system uses volumes. Owners' seeks are the disks' also then.
-    """
+    """One field per subject. Requests of every owner count; above volumes, owners' seeks are the disks'."""
 
     throughput: Throughput
     seeks: seeks.SeekResults
@@ -54,7 +51,6 @@ class BlockResults:
     files: files.Files
     areas: areas.AreaResults | None  # None: the file system's layout is not known
     owners: request_owners.Owners | None  # None: who submitted the requests is not known
-    is_stacked: bool = False
     disk_owners: request_owners.Owners | None = None  # of the disks' requests; on bare disks the same
 
     def without_rows(self) -> BlockResults:
@@ -114,6 +110,5 @@ def measure_block(
         files=top_files,
         areas=area_results,
         owners=owners,
-        is_stacked=views.is_stacked,
         disk_owners=disk_owners,
     )

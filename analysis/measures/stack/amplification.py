@@ -16,6 +16,7 @@ from analysis.measures.block.throughput import OPS
 from analysis.rundir.stack import Stack
 from analysis.tables.block import Block
 from analysis.tables.store import Ints
+from analysis.tables.top import sent_to
 
 DIRECTLY = "no volume"  # requests that a file system or program sent to the disk itself
 
@@ -48,7 +49,7 @@ def measure_amplification(
     """One row a direction; none without disks below the volumes. tops: numbers of the roots' volumes."""
     if block is None or volume is None or not any(stack.leaves_under(top.name) for top in stack.tops):
         return []
-    is_top = np.isin(volume.dev, tops) & (volume.origin == 0)
+    is_top = sent_to(volume, tops)
     is_served = np.isin(block.origin_dev, tops)
     parity = block.parity_bytes
     rows = []

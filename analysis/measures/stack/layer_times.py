@@ -16,6 +16,7 @@ from analysis.measures.block.throughput import OPS
 from analysis.measures.common.statistics import percentiles
 from analysis.tables.block import Block
 from analysis.tables.store import I64
+from analysis.tables.top import sent_to
 from analysis.tables.volume import bio_ids
 
 DEFINITION = (
@@ -46,7 +47,7 @@ def measure_layer_times(block: Block | None, volume: Block | None, tops: list[in
     """One row a direction with a matched bio. tops: numbers of the file system's volumes."""
     if block is None or volume is None or not block.rows:
         return []
-    rows = np.flatnonzero(np.isin(volume.dev, tops) & (volume.origin == 0) & volume.timed)
+    rows = np.flatnonzero(sent_to(volume, tops) & volume.timed)
     ids = bio_ids(volume)[rows]
     order = np.argsort(ids, kind="stable")
     rows, ids = rows[order], ids[order]

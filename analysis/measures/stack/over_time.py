@@ -38,9 +38,7 @@ class BelowVolumes:
         return bool(self.iops)
 
 
-def short(label: str) -> str:
-    """The name of a volume without its folder: "vg/root" of /dev/vg/root."""
-    name = label.removeprefix("/dev/").removeprefix("mapper/")
+def _cut(name: str) -> str:
     return name if len(name) <= NAME_LETTERS else name[: NAME_LETTERS - 3] + "..."
 
 
@@ -51,7 +49,7 @@ def measure_below(views: Views | None, stack: Stack, timeline: Timeline) -> Belo
     block = views.disks.block
     counts = tally(block, views.disks.kinds, timeline)
     return BelowVolumes(
-        volumes=[short(node.label) for node in stack.tops] or ["of the file system"],
+        volumes=[_cut(node.short_label) for node in stack.tops] or ["of the file system"],
         mb_s={op: counts.device_mb_s(op) for op in OPS},
         iops={op: counts.iops(op) for op in block.op.present()},
         latency={op: latency.series(block, block.op.is_(op), timeline, "D2C") for op in OPS},

@@ -39,7 +39,7 @@ def measure_stack(
     """The results; None for a run on one disk, and for older runs. busy_ns: active time by device number."""
     if not stack.is_stated or is_one_disk(stack):
         return None
-    tops = [node.number for node in stack.tops]
+    tops = stack.top_numbers
     traffic = measure_traffic(stack, block, volume)
     return StackResults(
         stack=stack,

@@ -42,7 +42,7 @@ def build_latency(runs: Runs, tags: Tags) -> list[Section]:
         return [section]
     section.tables.append(make_table(("op", "stage", "at"), runs, tags.short, rows, True, ("block",)))
     section.definition = latency.DEFINITION
-    if any(block.is_stacked for block in blocks if block is not None):
+    if any(one.results.is_stacked for one in runs):
         section.definition += OF_VOLUMES
     return [section]
 

@@ -46,7 +46,7 @@ def build_throughput(runs: Runs, tags: Tags) -> list[Section]:
     section.tables.append(make_table(("what", ""), runs, tags.short, counted, False, ("block", "calls")))
     section.tables.append(make_table(("what", ""), runs, tags.short, timed, True, ("block", "calls")))
     section.definition = app_throughput.DEFINITION + " Rates are over the recorded time."
-    if any(one.results.block is not None and one.results.block.is_stacked for one in runs):
+    if any(one.results.is_stacked for one in runs):
         section.definition += OF_VOLUMES
     if any(bounds):
         section.definition += f" {unseen.DEFINITION}"
