@@ -29,7 +29,6 @@ class Node:
     number: int
     kind: str  # disk, lvm, crypt, md, ...
     label: str  # the name that people know it by: /dev/vg/root
-    size_bytes: int | None
     recorded: str  # REQUESTS, BIOS or NOT
     why_not: str  # reason of NOT
     below: tuple[str, ...]  # devices it is made of, by name; partitions, too
@@ -71,13 +70,10 @@ class Root:
 
 @dataclass(frozen=True)
 class Part:
-    """A partition that is in use below, in sectors of its disk."""
+    """A partition that is in use below."""
 
     name: str
-    number: int
     disk: str
-    first_sector: int
-    sectors: int
 
 
 @dataclass(frozen=True)
@@ -122,13 +118,6 @@ class Stack:
     def role(self, name: str) -> str:
         """The role of a root, empty for any other device. A device of several roles has its first."""
         return next((root.role for root in self.roots if root.name == name), "")
-
-    def by_number(self, number: int) -> Node | None:
-        """The node of this device number; of a partition's the disk's. None: run.json has no such device."""
-        for part in self.parts.values():
-            if part.number == number:
-                return self.nodes.get(part.disk)
-        return next((node for node in self.nodes.values() if node.number == number), None)
 
     def below(self, name: str) -> list[Node]:
         """The next devices below, each once; a partition counts as its disk."""
@@ -234,7 +223,6 @@ def _node(entry: object) -> Node | None:
         number=_number(entry),
         kind=_text(entry, "kind"),
         label=_text(entry, "label") or name,
-        size_bytes=as_int(entry.get("size_bytes")),
         recorded=recorded if recorded in (REQUESTS, BIOS) else NOT,
         why_not=clean(entry.get("why_not") or "", 200),
         below=tuple(
@@ -253,7 +241,7 @@ def _part(entry: object) -> Part | None:
     first, sectors = as_int(entry.get("first_sector")), as_int(entry.get("sectors"))
     if not name or not disk or first is None or sectors is None or first < 0 or sectors < 0:
         return None
-    return Part(name, _number(entry), disk, first, sectors)
+    return Part(name, disk)
 
 
 def _counters(stated: object) -> dict[str, dict[str, int]]:

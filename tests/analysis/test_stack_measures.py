@@ -94,24 +94,23 @@ def test_raid5_views_are_never_summed(tmp_path: Path) -> None:
 def test_raid5_traffic_by_device(tmp_path: Path) -> None:
     stack = measured_of(raid5(), tmp_path / "r").stack
     assert stack is not None
-    moved = {
-        name: (t.count, t.read_bytes, t.write_bytes, t.parity_bytes, t.own_bytes, t.p50_ns)
-        for name, t in stack.traffic.items()
-    }
+    moved = {name: (t.count, t.read_bytes, t.write_bytes, t.p50_ns) for name, t in stack.traffic.items()}
     assert moved == {
-        "md0": (3, 64 * KIB, 256 * KIB, 0, 0, 150_000),
-        "sda": (3, 64 * KIB, 128 * KIB, 64 * KIB, 0, 100_000),
-        "sdb": (3, 32 * KIB, 128 * KIB, 0, 32 * KIB, 100_000),
-        "sdc": (2, 0, 128 * KIB, 64 * KIB, 0, 100_000),
+        "md0": (3, 64 * KIB, 256 * KIB, 150_000),
+        "sda": (3, 64 * KIB, 128 * KIB, 100_000),
+        "sdb": (3, 32 * KIB, 128 * KIB, 100_000),
+        "sdc": (2, 0, 128 * KIB, 100_000),
     }
-    origins = {(row.leaf, row.origin): row.requests for row in stack.origins}
+    origins = {
+        (row.leaf, row.origin): (row.requests, row.read_bytes, row.write_bytes) for row in stack.origins
+    }
     assert origins == {
-        ("sda", "md0"): 2,
-        ("sda", "parity"): 1,
-        ("sdb", "md0"): 2,
-        ("sdb", "volume"): 1,
-        ("sdc", "md0"): 1,
-        ("sdc", "parity"): 1,
+        ("sda", "md0"): (2, 64 * KIB, 64 * KIB),
+        ("sda", "parity"): (1, 0, 64 * KIB),
+        ("sdb", "md0"): (2, 0, 128 * KIB),
+        ("sdb", "volume"): (1, 32 * KIB, 0),
+        ("sdc", "md0"): (1, 0, 64 * KIB),
+        ("sdc", "parity"): (1, 0, 64 * KIB),
     }
     # 192 + 160 + 128 KiB: sda has 192 / 160 = 1.2 times the mean, which is not above 1.2
     assert [(row.what, row.busiest) for row in stack.imbalances] == []

@@ -45,8 +45,7 @@ def test_stack_is_read_from_roots_to_leaves(tmp_path: Path) -> None:
     assert [node.name for node in stack.under("dm-0")] == ["dm-1", "sda"]
     assert [node.name for node in stack.below("dm-1")] == ["sda"]  # through its partition
     assert [node.name for node in stack.leaves_under("dm-0")] == ["sda"]
-    of_partition = stack.by_number(8 << 20 | 2)
-    assert of_partition is not None and of_partition.name == "sda"
+    assert stack.parts["sda2"].disk == "sda"
     assert (stack.role("dm-0"), stack.role("sda")) == ("data", "")
 
 

@@ -20,14 +20,7 @@ from analysis.rundir.stack import Stack
 from analysis.tables.block import Block, parts
 from analysis.tables.counter import Counter
 
-DISK_COUNTERS = (
-    "read_bytes",
-    "write_bytes",
-    "read_requests",
-    "write_requests",
-    "discard_bytes",
-    "flush_requests",
-)
+DISK_COUNTERS = tuple(f"{op}_bytes" for op in OPS)
 
 
 @dataclass(frozen=True)
@@ -64,10 +57,8 @@ def measure_own_counters(
 
     Recordings without devices in the counter table have the first disk's counters alone.
     """
-    if counter is not None and not counter.dev.any():
+    if counter is None or not counter.dev.any():
         return [_first_disk(run, block, counter, window)]
-    if counter is None:
-        return [_first_disk(run, block, None, window)]
     found = []
     nodes = [(node.number, node.name, block) for node in stack.leaves]
     nodes += [(node.number, node.name, volume) for node in stack.volumes]

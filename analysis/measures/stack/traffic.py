@@ -25,8 +25,6 @@ class Traffic:
     count: int | None  # bios of a volume, requests of a disk
     read_bytes: int | None
     write_bytes: int | None
-    own_bytes: int  # of these of the class volume: what layers do on their own
-    parity_bytes: int
     p50_ns: int | None  # Q2C of a volume, D2C of a disk
     p99_ns: int | None
 
@@ -45,22 +43,16 @@ def _of(node: Node, stack: Stack, block: Block | None, volume: Block | None) -> 
     table = block if node.is_leaf else volume if node.is_volume else None
     if table is None:
         read, written = (counter_increase(stack, node.name, f"{op}_bytes") for op in ("read", "write"))
-        return Traffic(None, read, written, 0, 0, None, None)
+        return Traffic(None, read, written, None, None)
     rows = np.flatnonzero(table.dev == node.number)
-    size = table.bytes[rows]
     timed = rows[table.timed[rows]]
     begin = table.issue_ns if node.is_leaf else table.queue_ns
     p50, p99 = _percentiles(table.complete_ns[timed] - begin[timed])
-    op, class_ = table.op, table.class_
-    sums = _sums_by_label(op.codes[rows], op.labels, size)
-    is_move = np.isin(op.codes[rows], [i for i, label in enumerate(op.labels) if label in ("read", "write")])
-    by_class = _sums_by_label(class_.codes[rows][is_move], class_.labels, size[is_move])
+    sums = _sums_by_label(table.op.codes[rows], table.op.labels, table.bytes[rows])
     return Traffic(
         count=int(rows.size),
         read_bytes=sums.get("read", 0),
         write_bytes=sums.get("write", 0),
-        own_bytes=by_class.get("volume", 0),
-        parity_bytes=int(table.parity_bytes[rows][is_move].sum(dtype=np.int64)),
         p50_ns=p50,
         p99_ns=p99,
     )

@@ -30,7 +30,7 @@ def branches(stack: Stack) -> list[Branch]:
     for node in (*tops, *stack.nodes.values()):
         if node.name not in shown:
             _add(lines, shown, stack, node)
-    return lines[:MOST_BRANCHES]
+    return lines
 
 
 def _add(lines: list[Branch], shown: set[str], stack: Stack, top: Node) -> None:
