@@ -129,8 +129,8 @@ def test_killed_session_is_restored_by_the_next_start(stage: str, tmp_path: Path
     later = Job("trace", tmp_path / "later", None, DIR=str(tmp_path), COLLECT="none", CMD="true")
     assert later.end() == 0, later.said
     # Whoever starts next cleans up; on a busy machine that may be somebody else's session.
-    wait_for(lambda: job.left_behind() == [], 10)
-    wait_for(lambda: job.run.facts["state"] == "interrupted", 10)
+    wait_for(lambda: job.left_behind() == [])
+    wait_for(lambda: job.run.facts["state"] == "interrupted")
     assert any("was killed" in warning for warning in job.run.facts["warnings"])
     if stage == "workload":
         report = " ".join(job.run.report().split())
@@ -169,7 +169,7 @@ def test_workload_ends_with_its_killed_session(collect: str, tmp_path: Path) -> 
         killed_ns = time.monotonic_ns()
         os.kill(job.process.pid, signal.SIGKILL)
         assert job.process.wait() == -signal.SIGKILL
-        wait_for(lambda: family(job) == {}, 2)
+        wait_for(lambda: family(job) == {}, 10)
         # recorder and guard are done then, too
         wait_for(lambda: job.commands() == [], 30)
         assert other.poll() is None
@@ -180,7 +180,7 @@ def test_workload_ends_with_its_killed_session(collect: str, tmp_path: Path) -> 
     if collect != "none":
         said = json.loads((job.run.path / "raw/recorder/losses.json").read_text())
         assert said["complete"] is True
-        assert killed_ns - 10**9 <= said["recorder"]["until_ns"] <= killed_ns + 2 * 10**9
+        assert killed_ns - 10**9 <= said["recorder"]["until_ns"] <= killed_ns + 10 * 10**9
         length_s = (said["recorder"]["until_ns"] - job.run.facts["clock"]["record_start_ns"]) / 1e9
         report = " ".join(job.run.report().split())
         shown = re.search(r"session did not end in order: figures are of the ([\d.]+) s until", report)
@@ -188,7 +188,7 @@ def test_workload_ends_with_its_killed_session(collect: str, tmp_path: Path) -> 
         assert float(shown[1]) == pytest.approx(length_s, abs=0.06)
     later = Job("trace", tmp_path / "later", None, DIR=str(tmp_path), COLLECT="none", CMD="true")
     assert later.end() == 0, later.said
-    wait_for(lambda: job.left_behind() == [], 10)
+    wait_for(lambda: job.left_behind() == [])
     job.process.communicate()
 
 
