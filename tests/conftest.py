@@ -18,6 +18,8 @@ TREE = Path(__file__).parent.parent
 TRACING = ("tests/collectors/", "tests/analysis/importers/")
 # A file of theirs that needs root traces this kernel.
 ROOT = re.compile(r"needs_root|mark\.root")
+# A file whose tests make a program read all disks (marks.py) would do so beside a test that counts requests.
+SCANS = re.compile(r"scans_disks")
 # Fixtures that mount or make a loop device: a test with such a fixture needs root.
 MOUNTING = {"ram", "loop"}
 # Assertions in shared test modules show their values, like those in test files.
@@ -68,20 +70,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @cache
-def traces(path: str) -> bool:
-    """Whether a file of tests traces this kernel. path: from the tree."""
-    return path.startswith(TRACING) and ROOT.search((TREE / path).read_text()) is not None
+def runs_alone(path: str) -> bool:
+    """Whether a file of tests traces this kernel or disturbs tests that do. path: from the tree."""
+    text = (TREE / path).read_text()
+    return (path.startswith(TRACING) and ROOT.search(text) is not None) or SCANS.search(text) is not None
 
 
 class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Give all tests of a file to one process, and all files that trace the kernel to one process.
+    """Give all tests of a file to one process, and all files that run alone to one process.
 
     Tests that measure this machine then run one at a time, and fixtures of a file are made once.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        return "tracing" if traces(path) else path
+        return "tracing" if runs_alone(path) else path
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -120,6 +123,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.root)
 
     def rank(item: pytest.Item) -> int:
-        return 0 if item.get_closest_marker("vm") else 1 if traces(item.nodeid.partition("::")[0]) else 2
+        return 0 if item.get_closest_marker("vm") else 1 if runs_alone(item.nodeid.partition("::")[0]) else 2
 
     items.sort(key=rank)

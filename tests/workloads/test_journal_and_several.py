@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import needs_root
+from tests.marks import needs_root, scans_disks
 from tests.workloads.conftest import LoopDevice, filesystem_of, is_attached, open_disk, plan, run
 from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
@@ -52,6 +52,7 @@ def write_synced(directory: Path, files: int, size_bytes: int) -> None:
 
 
 @needs_root
+@scans_disks
 @pytest.mark.parametrize("kind", ["file", "ram"])
 @pytest.mark.parametrize("fs", ["ext3", "ext4", "xfs", "ext3:gus2011", "ext4:gus2011", "xfs:gus2011"])
 def test_external_journal_works(fs: str, kind: str, janitor: Janitor, tmp_path: Path) -> None:
@@ -92,6 +93,7 @@ def test_external_journal_works(fs: str, kind: str, janitor: Janitor, tmp_path: 
 
 
 @needs_root
+@scans_disks
 @pytest.mark.parametrize(("fs", "profile"), [("btrfs", None), ("btrfs:gus2011", "RAID0")])
 def test_btrfs_spans_two_disks(fs: str, profile: str | None, janitor: Janitor, tmp_path: Path) -> None:
     words = {**WORKLOAD, "DISK": "file file"}
