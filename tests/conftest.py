@@ -18,8 +18,6 @@ TREE = Path(__file__).parent.parent
 TRACING = ("tests/collectors/", "tests/analysis/importers/")
 # A file of theirs that needs root traces this kernel.
 ROOT = re.compile(r"needs_root|mark\.root")
-# A file whose tests make a program read all disks (marks.py) would do so beside a test that counts requests.
-SCANS = re.compile(r"scans_disks")
 # Fixtures that mount or make a loop device: a test with such a fixture needs root.
 MOUNTING = {"ram", "loop"}
 # Assertions in shared test modules show their values, like those in test files.
@@ -71,9 +69,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @cache
 def runs_alone(path: str) -> bool:
-    """Whether a file of tests traces this kernel or disturbs tests that do. path: from the tree."""
+    """Whether a file of tests traces this kernel, or reads disks of tests that do. path: from the tree."""
     text = (TREE / path).read_text()
-    return (path.startswith(TRACING) and ROOT.search(text) is not None) or SCANS.search(text) is not None
+    return "scans_disks" in text or (path.startswith(TRACING) and ROOT.search(text) is not None)
 
 
 class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

@@ -169,7 +169,7 @@ def test_workload_ends_with_its_killed_session(collect: str, tmp_path: Path) -> 
         killed_ns = time.monotonic_ns()
         os.kill(job.process.pid, signal.SIGKILL)
         assert job.process.wait() == -signal.SIGKILL
-        wait_for(lambda: family(job) == {}, 10)
+        wait_for(lambda: family(job) == {}, 2)
         # recorder and guard are done then, too
         wait_for(lambda: job.commands() == [], 30)
         assert other.poll() is None
@@ -180,7 +180,7 @@ def test_workload_ends_with_its_killed_session(collect: str, tmp_path: Path) -> 
     if collect != "none":
         said = json.loads((job.run.path / "raw/recorder/losses.json").read_text())
         assert said["complete"] is True
-        assert killed_ns - 10**9 <= said["recorder"]["until_ns"] <= killed_ns + 10 * 10**9
+        assert killed_ns - 10**9 <= said["recorder"]["until_ns"] <= killed_ns + 2 * 10**9
         length_s = (said["recorder"]["until_ns"] - job.run.facts["clock"]["record_start_ns"]) / 1e9
         report = " ".join(job.run.report().split())
         shown = re.search(r"session did not end in order: figures are of the ([\d.]+) s until", report)
