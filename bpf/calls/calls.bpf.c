@@ -21,6 +21,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "common/records.h"
+#include "common/task_context.h"
 
 #include "call_queued.h"
 
@@ -54,6 +55,8 @@ const volatile u64 recorder_pidns_dev, recorder_pidns_ino;
 const volatile u32 target_path_bytes; /* its mount point; 0: absolute paths say nothing */
 const volatile u64 target_path[PATH_WORDS];
 const volatile struct call_entry table[CALL_TABLE];
+
+TASK_CONTEXTS
 
 /* Set by the recorder as it empties bins. */
 volatile u64 drained_to;
@@ -445,6 +448,36 @@ static __always_inline void begin_submit(struct open_call *open, struct pt_regs 
 	open->missed = open->items - note_iocbs(array, open->items, now);
 }
 
+/* Tells the other collectors' programs which call the task is in. */
+static __always_inline void note_context(const struct open_call *open)
+{
+	struct task_context *context;
+
+	if (!have_task_contexts)
+		return;
+	context = make_context(bpf_get_current_task_btf());
+	if (!context)
+		return;
+	context->call_enter_ns = bpf_ktime_get_ns();
+	context->call = open->name + 1;
+	context->call_is_over = false;
+	context->call_target = open->target;
+	context->in_workload = true;
+}
+
+static __always_inline void note_context_over(const struct open_call *open)
+{
+	struct task_context *context;
+
+	if (!have_task_contexts)
+		return;
+	context = find_context(bpf_get_current_task_btf());
+	if (!context)
+		return;
+	context->call_is_over = true;
+	context->call_target = open->target;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 {
@@ -494,6 +527,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	open->name = entry->name;
 	open->target = facts.target;
 	open->moves_bytes = entry->moves_bytes && facts.regular;
+	note_context(open);
 	open->enter_ns = bpf_ktime_get_ns(); /* last: our own work is not the call's latency */
 	return 0;
 }
@@ -681,6 +715,7 @@ static __always_inline void close_call(struct open_call *open, struct call_count
 		}
 		open->target = facts.target;
 	}
+	note_context_over(open);
 	add_call(open, count, now, result);
 }
 

@@ -25,6 +25,7 @@
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
 #include "recorder/registry.h"
+#include "recorder/task_context.h"
 #include "recorder/time_bins.h"
 
 #include "calls.skel.h" /* uses the types of records.h */
@@ -107,6 +108,7 @@ static int configure(const struct options *options)
 	skel->rodata->bin_ns = options->bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->have_task_storage = features_task_storage();
+	skel->rodata->have_task_contexts = task_context_share(skel->maps.task_contexts);
 	if (choose_uring())
 		return -1;
 	if (bpf_map__set_autocreate(skel->rodata->have_task_storage

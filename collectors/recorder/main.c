@@ -44,6 +44,7 @@
 #include "registry.h"
 #include "room.h"
 #include "stacks.h"
+#include "task_context.h"
 #include "time_bins.h"
 
 #define LOSSES_EVERY_NS NS_PER_SEC
@@ -387,6 +388,7 @@ int main(int argc, char **argv)
 		run(&options, on > 0);
 	}
 	close_all();
+	task_context_close();
 	stacks_close();
 	if (options.probe)
 		remove_probe_dir(&options, probe_dir);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What each task is doing, written by one collector's programs and read by others': the call it is in, the file-system
+ * event it works for, the work item, the stack it sleeps with.
+ *
+ * One task storage map for the whole recorder (collectors/recorder/task_context.h); each object that declares
+ * TASK_CONTEXTS uses that map. A collector that is off leaves its members 0. Kernels without task storage for tracing
+ * programs (Linux kernel commit a10787e6d58c ("bpf: Enable task local storage for tracing programs") (in v5.12)) have no
+ * contexts: have_task_contexts is false there.
+ */
+#ifndef SEEKMETER_TASK_CONTEXT_H
+#define SEEKMETER_TASK_CONTEXT_H
+
+#include "kernel.h"
+
+#include <bpf/bpf_helpers.h>
+
+struct task_context {
+	/*
+	 * calls.bpf.c: the workload's system call on a file. It stays, marked over, until the next one begins: the
+	 * last fput(), which may write, runs after the call's exit.
+	 */
+	u64 call_enter_ns;
+	u8 call; /* enum call_name + 1; 0: none */
+	u8 call_is_over;
+	u8 call_target; /* enum call_target */
+	u8 in_workload; /* the task was in the workload's cgroup when it last entered a call or was switched */
+
+	/* events.bpf.c: the innermost event that the task works for. */
+	u8 event_kind; /* enum event_kind; 0: none */
+	u8 event_why;  /* enum event_why */
+	u16 pad;
+	u32 event_id; /* as in the event table */
+	u64 work; /* address of the function of the work item that this kworker executes; 0: none */
+
+	/* threads.bpf.c */
+	u32 thread; /* number of the thread in the thread table; 0: not yet */
+	s32 sleep_stack_id; /* number in the stack map of the stack that the task last went to sleep with; < 0: none */
+	u8 role; /* enum thread_role */
+	u8 pad_to_word[7];
+};
+
+/* Defines the map in this object, and the setting that says whether it exists. */
+#define TASK_CONTEXTS                                    \
+	const volatile bool have_task_contexts;          \
+	struct {                                         \
+		__uint(type, BPF_MAP_TYPE_TASK_STORAGE); \
+		__uint(map_flags, BPF_F_NO_PREALLOC);    \
+		__type(key, int);                        \
+		__type(value, struct task_context);      \
+	} task_contexts SEC(".maps");                    \
+                                                         \
+	TASK_CONTEXT_FUNCTIONS
+
+/* NULL: the task has no context yet, or its storage is in use by an interrupted program. */
+#define TASK_CONTEXT_FUNCTIONS                                                                   \
+	static __always_inline struct task_context *find_context(struct task_struct *task)       \
+	{                                                                                        \
+		return have_task_contexts ? bpf_task_storage_get(&task_contexts, task, NULL, 0)  \
+					  : NULL;                                                \
+	}                                                                                        \
+                                                                                                 \
+	static __always_inline struct task_context *make_context(struct task_struct *task)       \
+	{                                                                                        \
+		return have_task_contexts ? bpf_task_storage_get(&task_contexts, task, NULL,     \
+								 BPF_LOCAL_STORAGE_GET_F_CREATE) \
+					  : NULL;                                                \
+	}
+
+#endif

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The map of task contexts: see task_context.h. */
+#include "task_context.h"
+
+#include <bpf/libbpf.h>
+
+#include "features.h"
+
+#include "task_context.skel.h"
+
+static struct task_context_bpf *skel;
+
+static bool create(void)
+{
+	if (skel)
+		return true;
+	if (!features_task_storage())
+		return false;
+	skel = task_context_bpf__open_and_load();
+	return skel;
+}
+
+bool task_context_share(struct bpf_map *map)
+{
+	if (create() && !bpf_map__reuse_fd(map, bpf_map__fd(skel->maps.task_contexts)))
+		return true;
+	bpf_map__set_autocreate(map, false);
+	return false;
+}
+
+void task_context_close(void)
+{
+	task_context_bpf__destroy(skel);
+	skel = NULL;
+}
