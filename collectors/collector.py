@@ -50,6 +50,14 @@ class Scope:
     layers: Layers = field(default_factory=Layers)  # the disks, the volumes above, and what else there is
 
 
+class Setting(NamedTuple):
+    """A setting of the kernel that a collector needs while it records; the session puts it back."""
+
+    path: str
+    value: str
+    gives: str  # what the recording lacks without it
+
+
 class Step(NamedTuple):
     """A step of the session that is printed and timed: its label, detail, and key in run.json's "timing"."""
 
@@ -134,6 +142,7 @@ class Collector:
     start: Callable[[Scope, Sequence[str]], Running]
     packages: Mapping[str, str] = field(default_factory=dict)  # Debian package of each program it needs
     tracepoints: tuple[str, ...] = ()  # that its BPF program attaches to
+    settings: tuple[Setting, ...] = ()
     # Returns the entry in losses.json for the files in raw/ of a session that was killed.
     recover: Callable[[Path], dict[str, Any]] | None = None
 

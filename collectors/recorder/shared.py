@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from collectors.collector import NO, PART, YES, Check, Collector, Running, Scope, Step
+from collectors.collector import NO, PART, YES, Check, Collector, Running, Scope, Setting, Step
 from collectors.host import kernel
 from collectors.recorder import losses
 from collectors.recorder.process import BINARY, Recorder
@@ -30,6 +30,7 @@ def recorder_collector(
     cost: str,
     tables: tuple[str, ...],
     tracepoints: tuple[str, ...] = (),
+    settings: tuple[Setting, ...] = (),
     needed: bool = False,
     remedy: str = "a kernel with CONFIG_TRACEPOINTS=y",
     tried: str = "tried: loads and attaches",
@@ -49,7 +50,9 @@ def recorder_collector(
             return Check(name, YES, tried)
         return Check(name, NO, f"tried: {state['why']}", state["remedy"], needed)
 
-    return Collector(name, default, order, cost, tables, probe, start, tracepoints=tracepoints)
+    return Collector(
+        name, default, order, cost, tables, probe, start, tracepoints=tracepoints, settings=settings
+    )
 
 
 def _by_tracepoints(name: str, tracepoints: Sequence[str], remedy: str, needed: bool) -> Check:

@@ -5,15 +5,17 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
-from collectors.collector import Running, Scope, Step, start_groups
+from collectors.collector import Running, Scope, Step, collectors, start_groups
 from collectors.host import signals
 from collectors.trace import sysinfo
 from collectors.trace.context import RunContext
 from collectors.trace.room import Room, limit_met_by_recorder
 from collectors.trace.stack import Stack
 from collectors.with_programs import collector as with_programs
+from workloads.cleanup.janitor import Janitor
 from workloads.system.errors import RunError, UserError
 
 _CUT_SHORT = ("disk full", "write failed")  # reasons in losses.json that fail the run
@@ -60,6 +62,7 @@ class Recording:
             if not scope.programs:
                 run.begin()
                 return
+        self._set(collect, scope.janitor)
         ready_ns = time.monotonic_ns()
         with context.step("record", " ".join(collect), "attach_s") if collect else nullcontext():
             for names, start in start_groups(collect):
@@ -74,6 +77,20 @@ class Recording:
         run.facts["clock"]["record_start_ns"] = max(bounds, default=ready_ns)
         self._add_facts()
         run.begin()
+
+    def _set(self, collect: Sequence[str], janitor: Janitor) -> None:
+        """Change the settings of the kernel that these collectors need; the janitor puts them back."""
+        for setting in (setting for name in collect for setting in collectors()[name].settings):
+            path = Path(setting.path)
+            if not path.exists():
+                continue  # the kernel has no choice; what it lacks is said where it is missing
+            try:
+                janitor.set_shared(path, setting.value)
+            except OSError as error:
+                self._context.warn(
+                    f"{path} cannot be set to {setting.value} ({(error.strerror or '').lower()}): "
+                    f"the recording lacks {setting.gives}"
+                )
 
     def pids(self) -> list[int]:
         """Return the processes that record: this one, and those of collectors."""

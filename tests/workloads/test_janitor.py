@@ -179,6 +179,32 @@ def test_undo_leaves_things_of_others_alone(tmp_path: Path, loop: LoopDevice) ->
         sleeper.wait()
 
 
+def test_shared_setting_is_restored_by_its_last_user(tmp_path: Path) -> None:
+    """Also when the first of two sessions was killed."""
+    state, setting = tmp_path / "state", tmp_path / "setting"
+    setting.write_text("0\n")
+    code = (
+        "import os, signal; from pathlib import Path; from workloads.cleanup.janitor import Janitor;"
+        f"Janitor(Path({str(state)!r})).set_shared(Path({str(setting)!r}), '1');"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    with Janitor(state) as first:
+        first.set_shared(setting, "1")
+        second = Janitor(state)
+        second.set_shared(setting, "1")
+    assert setting.read_text() == "1"
+    killed = subprocess.run([sys.executable, "-c", code], cwd=TREE, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    Janitor.sweep(state)
+    assert setting.read_text() == "1"
+    second.undo()
+    assert setting.read_text() == "0"
+    subprocess.run([sys.executable, "-c", code], cwd=TREE, check=False)
+    assert setting.read_text() == "1"
+    Janitor.sweep(state)
+    assert setting.read_text() == "0"
+
+
 def test_busy_mount_is_reported_and_retried(
     tmp_path: Path, loop: LoopDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

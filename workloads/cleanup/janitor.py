@@ -57,6 +57,7 @@ class Janitor:
         self._entries: list[Entry] = []
         self._number = 0
         self._closed = False
+        self._held: list[int] = []  # locks of shared settings
         self._write({"kind": "session", "pid": self._pid, "boot_id": boot_id()})
 
     @property
@@ -110,6 +111,27 @@ class Janitor:
         """
         return self._add({"kind": "sysfs", "path": str(path), "old": read_setting(path), "new": new_value})
 
+    def set_shared(self, path: Path, new_value: str) -> int:
+        """Change a setting of the whole machine that sessions at the same time may need. Raises OSError.
+
+        Each holds a shared lock on a file with the old value, which the last of them restores.
+        """
+        users = self.session_dir.parent / f"users-of-{path.name}"
+        held = os.open(users, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._held.append(held)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass  # another session uses it: the file has the value from before
+        else:
+            users.write_text(read_setting(path))
+        fcntl.flock(held, fcntl.LOCK_SH)
+        number = self._add(
+            {"kind": "shared_setting", "path": str(path), "new": new_value, "users": str(users)}
+        )
+        path.write_text(new_value)
+        return number
+
     def add_process(self, pid: int) -> int:
         """List a process that was started. Undo ends it (SIGTERM, after 2 s SIGKILL).
 
@@ -150,6 +172,8 @@ class Janitor:
         """Undo every entry, newest first. Returns an error per entry that is left for the next start."""
         if self._closed or os.getpid() != self._pid:  # a forked child must not undo its parent's list
             return []
+        for held in self._held:
+            os.close(held)
         problems = _undo_all(self._entries, self._forget)
         if not problems:
             _remove_session(self.session_dir)

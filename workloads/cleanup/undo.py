@@ -6,6 +6,7 @@ the undo has to be tried again later.
 """
 
 import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -171,6 +172,19 @@ def _undo_sysfs(entry: Entry) -> None:
         path.write_text(entry["old"])
 
 
+def _undo_shared_setting(entry: Entry) -> None:
+    """Restore a setting, unless another session uses it or another program has changed it."""
+    path, users = Path(entry["path"]), Path(entry["users"])
+    with users.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return  # its undo restores the value
+        old = file.read()
+        if path.exists() and read_setting(path) == entry["new"] != old:
+            path.write_text(old)
+
+
 def undo_process(entry: Entry) -> None:
     """End a process: SIGTERM, after 2 s SIGKILL."""
     pid = entry["pid"]
@@ -227,5 +241,6 @@ _UNDO: dict[str, Callable[[Entry], None]] = {
     "file": _undo_file,
     "dir": _undo_dir,
     "sysfs": _undo_sysfs,
+    "shared_setting": _undo_shared_setting,
     "process": undo_process,
 }
