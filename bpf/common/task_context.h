@@ -26,14 +26,14 @@ struct task_context {
 	u8 call_target; /* enum call_target */
 	u8 in_workload; /* the task was in the workload's cgroup when it last entered a call or was switched */
 
-	/* events.bpf.c: the innermost event that the task works for. */
+	/* Collector events: the innermost event that the task works for. */
 	u8 event_kind; /* enum event_kind; 0: none */
 	u8 event_why;  /* enum event_why */
 	u16 pad;
 	u32 event_id; /* as in the event table */
 	u64 work; /* address of the function of the work item that this kworker executes; 0: none */
 
-	/* threads.bpf.c */
+	/* Collector threads. */
 	u32 thread; /* number of the thread in the thread table; 0: not yet */
 	s32 sleep_stack_id; /* number in the stack map of the stack that the task last went to sleep with; < 0: none */
 	u8 role; /* enum thread_role */
