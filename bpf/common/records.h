@@ -26,5 +26,6 @@ typedef int64_t s64;
 #include "holds/hold_records.h"
 #include "locks/lock_records.h"
 #include "locks/lock_sample_records.h"
+#include "sched/sched_records.h"
 
 #endif

@@ -36,8 +36,9 @@ struct task_context {
 	/* Collector threads. */
 	u32 thread; /* number of the thread in the thread table; 0: not yet */
 	s32 sleep_stack_id; /* number in the stack map of the stack that the task last went to sleep with; < 0: none */
-	u8 role; /* enum thread_role */
-	u8 pad_to_word[7];
+	u8 role;      /* enum thread_role */
+	u8 is_logged; /* sched.bpf.c: each of its switches and wakes has a record */
+	u8 pad_to_word[6];
 };
 
 /* Defines the map in this object, and the setting that says whether it exists. */

@@ -28,6 +28,14 @@ bool task_context_share(struct bpf_map *map)
 	return false;
 }
 
+bool task_context_share_numbers(struct bpf_map *map)
+{
+	if (create() && !bpf_map__reuse_fd(map, bpf_map__fd(skel->maps.thread_numbers)))
+		return true;
+	bpf_map__set_autocreate(map, false);
+	return false;
+}
+
 void task_context_close(void)
 {
 	task_context_bpf__destroy(skel);

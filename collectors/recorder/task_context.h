@@ -12,6 +12,8 @@ struct bpf_map;
  * have_task_contexts is to be set. False: the kernel has no task storage for tracing, and the map is left out.
  */
 bool task_context_share(struct bpf_map *map);
+/* The same for its map thread_numbers (bpf/common/thread_number.h), after task_context_share(). */
+bool task_context_share_numbers(struct bpf_map *map);
 void task_context_close(void);
 
 #endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Records and shared state of sched.bpf.c. */
+#ifndef SEEKMETER_SCHED_RECORDS_H
+#define SEEKMETER_SCHED_RECORDS_H
+
+#include "threads/thread_roles.h"
+
+/* How a task leaves its CPU. */
+enum switch_state {
+	SWITCH_STATE_PREEMPTED, /* it can go on: preempted, yielded, or woken before it had left */
+	SWITCH_STATE_SLEEPING, /* S: until it is woken, or by a signal; a kernel thread that is idle */
+	SWITCH_STATE_BLOCKED, /* D: until it is woken */
+	SWITCH_STATE_IO_WAIT, /* D or S in io_schedule() */
+	SWITCH_STATE_ENDED,
+	SWITCH_STATE_OTHER, /* stopped, traced, parked, frozen */
+} __attribute__((packed));
+
+/* In which context of the CPU a wake happened. */
+enum wake_context {
+	WAKE_CONTEXT_UNKNOWN, /* where the CPU's preempt_count was not found */
+	WAKE_CONTEXT_TASK,    /* the waker woke the wakee */
+	WAKE_CONTEXT_SOFTIRQ, /* here, and below, the waker is a task that was interrupted */
+	WAKE_CONTEXT_HARDIRQ,
+	WAKE_CONTEXT_NMI,
+} __attribute__((packed));
+
+/* What made a CPU wake a task. */
+enum wake_cause {
+	WAKE_CAUSE_NONE,    /* a task did, in its own right; or not known, in an interrupt */
+	WAKE_CAUSE_REQUEST, /* an interrupt that completes a request of a disk or a bio of a volume */
+	WAKE_CAUSE_WORK,    /* a kworker's work item */
+	WAKE_CAUSE_TIMER,   /* an interrupt that runs an expired timer */
+	WAKE_CAUSE_NET,	    /* an interrupt that takes in network packets */
+} __attribute__((packed));
+
+/*
+ * One task gives the CPU to another. Threads have numbers (common/thread_number.h); 0: a thread without records of its
+ * own, of which only the role is told.
+ */
+struct switch_record {
+	u64 t_ns;
+	u32 prev;
+	u32 next;
+	/* Number of the stack that prev goes to sleep with; < 0: none, or not taken yet. */
+	s32 stack_id;
+	/* The stack that next had slept with, for stacks that are taken after long sleeps only; < 0: none. */
+	s32 next_stack_id;
+	u16 cpu;
+	enum switch_state state; /* of prev */
+	enum thread_role prev_role;
+	enum thread_role next_role;
+	u8 pad[3];
+};
+
+/* One task is woken, or begins (is_new). */
+struct wake_record {
+	u64 t_ns;
+	/* Cause request: the request's first sector. In the ring, of cause work: the address of the function. */
+	u64 sector;
+	u32 wakee;
+	u32 waker;   /* the task that the CPU ran; in an interrupt it has no part in the wake */
+	u32 dev;     /* cause request: of the disk or volume, major << 20 | minor */
+	u32 work_id; /* cause work: number of the work's function (table function) */
+	u16 cpu;     /* where the waker ran */
+	enum wake_context context;
+	enum wake_cause cause;
+	u8 sure; /* cause request: seen in the very interrupt that completed the request */
+	u8 is_new;
+	enum thread_role wakee_role;
+	enum thread_role waker_role;
+};
+
+#endif
