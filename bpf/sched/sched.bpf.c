@@ -5,13 +5,8 @@
 #include <bpf/bpf_helpers.h>
 
 #include "common/records.h"
-#include "common/task_context.h"
-#include "common/thread_number.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-TASK_CONTEXTS
-THREAD_NUMBERS
 
 /* Keep the records' layouts in this object's BTF, where the recorder reads them. */
 struct switch_record *switch_record_used;
