@@ -23,6 +23,7 @@ typedef int64_t s64;
 
 #include "block/block_records.h"
 #include "calls/call_records.h"
+#include "events/event_records.h"
 #include "holds/hold_records.h"
 #include "locks/lock_records.h"
 #include "locks/lock_sample_records.h"
