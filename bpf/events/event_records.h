@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Records and counts of events.bpf.c: what the file system, writeback and memory reclaim did, from when to when. */
+/* Records and counts of the events collector: what the file system, writeback and memory reclaim did, from when to when. */
 #ifndef SEEKMETER_EVENT_RECORDS_H
 #define SEEKMETER_EVENT_RECORDS_H
 
@@ -8,7 +8,7 @@
 #define DIRTIED_BIN_SLOTS 8
 #define EVENT_REASONS	  32 /* enum wb_reason has fewer values */
 
-/* analysis/tables/event.py says what the columns mean for each kind. */
+/* What the columns mean for each kind: see the table event. */
 enum event_kind {
 	EVENT_KIND_NONE,
 	EVENT_KIND_JBD2_COMMIT,
