@@ -134,14 +134,6 @@ enum volume_ring_writer {
 	VOLUME_RINGS_PER_CPU
 };
 
-/* The head of a ring of one CPU: one writer (a program), one reader (the recorder). Records follow. */
-struct block_ring {
-	u64 head; /* records ever written */
-	u64 tail; /* records ever read */
-	u64 full; /* records not written because it was full */
-	u64 pad[5];
-};
-
 #define DEV_SLOT_BITS		  12
 #define DEV_SLOTS		  (1 << DEV_SLOT_BITS)
 /* The slot of a device number in dev_table. */

@@ -21,6 +21,14 @@ typedef int64_t s64;
 /* Disks and volumes that are recorded: as many disks as DISK= may name (workloads/cli/disk_options.py). */
 #define MAX_DEVS 64
 
+/* The head of a ring of one CPU: one writer (rings.h), one reader (the recorder). Records follow. */
+struct ring {
+	u64 head; /* records ever written */
+	u64 tail; /* records ever read */
+	u64 full; /* records not written because it was full */
+	u64 pad[5];
+};
+
 #include "block/block_records.h"
 #include "calls/call_records.h"
 #include "events/event_records.h"

@@ -25,7 +25,8 @@
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
 #include "recorder/registry.h"
-#include "rings.h"
+#include "recorder/rings.h"
+#include "status.h"
 
 #include "block.skel.h" /* uses the types of records.h */
 
@@ -46,6 +47,20 @@ static const struct disk *disks;
 static int disk_count;
 static bool have_volumes;
 static int cpus;
+
+static void complete_request(void *record)
+{
+	struct block_record *request = record;
+
+	request->error = errno_of_status(request->error);
+}
+
+static void complete_volume(void *record)
+{
+	struct volume_record *bio = record;
+
+	bio->error = errno_of_status(bio->error);
+}
 
 /* The entry of a device number among `count` entries; a new one if it has none. */
 static struct dev_entry *entry_of(struct dev_entry *entries, size_t *count, uint32_t dev)
@@ -137,11 +152,13 @@ static int configure(const struct options *options)
 	skel->rodata->memory_cgroup_id = options->probe ? 1 : options->memory_cgroup_id;
 	if (set_devices(options) || set_hidden(options) ||
 	    rings_size(&rings, skel->maps.rings, cpus * BLOCK_RINGS_PER_CPU,
-		       sizeof(struct block_record), offsetof(struct block_record, error)) ||
+		       sizeof(struct block_record)) ||
 	    rings_size(&volume_rings, skel->maps.volume_rings,
-		       have_volumes ? cpus * VOLUME_RINGS_PER_CPU : 1, sizeof(struct volume_record),
-		       offsetof(struct volume_record, error)))
+		       have_volumes ? cpus * VOLUME_RINGS_PER_CPU : 1,
+		       sizeof(struct volume_record)))
 		return -1;
+	rings.complete = complete_request;
+	volume_rings.complete = complete_volume;
 	skel->rodata->ring_mask = rings.mask;
 	skel->rodata->volume_ring_mask = volume_rings.mask;
 	inflight_bytes =

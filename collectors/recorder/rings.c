@@ -3,39 +3,19 @@
 #include "rings.h"
 
 #include <bpf/libbpf.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 
 #include "common/records.h"
-#include "recorder/bpf_maps.h"
-#include "recorder/collector.h"
-#include "recorder/rec_file.h"
+#include "bpf_maps.h"
+#include "collector.h"
+#include "rec_file.h"
 
 #define RINGS_BYTES_MAX	 (64UL << 20)
 #define RING_RECORDS_MAX 32768
 #define RING_RECORDS_MIN 1024
 
-/* block/blk-core.c, blk_errors[]: the number is blk_status_t, which is no ABI but has only grown since 4.13. */
-static const int blk_errnos[] = {
-	[1] = EOPNOTSUPP, [2] = ETIMEDOUT, [3] = ENOSPC,  [4] = ENOLINK,
-	[5] = EREMOTEIO,  [6] = EBADE,	   [7] = ENODATA, [8] = EILSEQ,
-	[9] = ENOMEM,	  [10] = EIO,	   [11] = EBUSY,  [12] = EAGAIN,
-};
-
-/* status: blk_status_t, or -errno on some kernels. */
-static int to_errno(int status)
-{
-	if (status < 0)
-		return -status;
-	if (status > 0 && status < (int)(sizeof(blk_errnos) / sizeof(blk_errnos[0])) &&
-	    blk_errnos[status])
-		return blk_errnos[status];
-	return status ? EIO : 0;
-}
-
-int rings_size(struct rings *rings, struct bpf_map *map, int count, size_t record_bytes,
-	       size_t error_at)
+int rings_size(struct rings *rings, struct bpf_map *map, int count, size_t record_bytes)
 {
 	uint64_t records = RING_RECORDS_MAX;
 
@@ -44,8 +24,7 @@ int rings_size(struct rings *rings, struct bpf_map *map, int count, size_t recor
 	rings->count = count;
 	rings->mask = records - 1;
 	rings->record_bytes = record_bytes;
-	rings->error_at = error_at;
-	rings->ring_bytes = sizeof(struct block_ring) + records * record_bytes;
+	rings->ring_bytes = sizeof(struct ring) + records * record_bytes;
 	return bpf_map__set_value_size(map, rings->ring_bytes) ||
 			       bpf_map__set_max_entries(map, count)
 		       ? -1
@@ -65,7 +44,7 @@ void rings_unmap(struct rings *rings)
 	rings->memory = NULL;
 }
 
-static void drain_ring(const struct rings *rings, struct block_ring *ring, struct rec_file *file,
+static void drain_ring(const struct rings *rings, struct ring *ring, struct rec_file *file,
 		       struct collector_state *state)
 {
 	char *records = (char *)(ring + 1);
@@ -77,13 +56,8 @@ static void drain_ring(const struct rings *rings, struct block_ring *ring, struc
 
 		if (run > head - ring->tail)
 			run = head - ring->tail;
-		for (uint64_t i = at; i < at + run; i++) {
-			int32_t *error =
-				(int32_t *)(records + i * rings->record_bytes + rings->error_at);
-
-			if (*error)
-				*error = to_errno(*error);
-		}
+		for (uint64_t i = at; rings->complete && i < at + run; i++)
+			rings->complete(records + i * rings->record_bytes);
 		state->recorded +=
 			rec_file_write(file, state, records + at * rings->record_bytes, run);
 		__atomic_store_n(&ring->tail, ring->tail + run, __ATOMIC_RELEASE);
@@ -95,7 +69,7 @@ uint64_t rings_drain(struct rings *rings, struct rec_file *file, struct collecto
 	uint64_t full = 0;
 
 	for (int i = 0; rings->memory && i < rings->count; i++) {
-		struct block_ring *ring = (void *)(rings->memory + i * rings->ring_bytes);
+		struct ring *ring = (void *)(rings->memory + i * rings->ring_bytes);
 
 		drain_ring(rings, ring, file, state);
 		full += ring->full;
