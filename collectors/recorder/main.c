@@ -36,7 +36,9 @@
 #include "borders.h"
 #include "bpfstats.h"
 #include "clock.h"
+#include "completion.h"
 #include "fail.h"
+#include "functions.h"
 #include "jsonl.h"
 #include "losses.h"
 #include "options.h"
@@ -126,6 +128,7 @@ static void drain_all(bool last)
 		ops->state->drain_ns += thread_cpu_ns() - before;
 	}
 	stacks_flush();
+	functions_flush();
 	registry_do_idle_work();
 }
 
@@ -375,6 +378,10 @@ int main(int argc, char **argv)
 		fail("stack.jsonl", strerror(errno));
 		return 1;
 	}
+	if (functions_open(&options)) {
+		fail("function.jsonl", strerror(errno));
+		return 1;
+	}
 
 	on = start_all(&options, &ready_ns);
 	if (options.probe) {
@@ -389,6 +396,8 @@ int main(int argc, char **argv)
 	}
 	close_all();
 	task_context_close();
+	completion_close();
+	functions_close(); /* may need the symbols, which go with the stacks */
 	stacks_close();
 	if (options.probe)
 		remove_probe_dir(&options, probe_dir);
