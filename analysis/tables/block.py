@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import ReportError, TableError
+from analysis.origins.why import derive_why
 from analysis.tables import rows as table_rows
 from analysis.tables.block_class import correct_classes
 from analysis.tables.row_time import RowTime
@@ -390,6 +391,15 @@ TABLE = TableSpec(
             zero_is_null=True,
             if_missing=0,
         ),
+        Column(
+            "why",
+            "category",
+            "",
+            "why it was sent, by the rules of analysis/origins: a call of the submitter (fsync()), an event"
+            " with its reason (commit, timer), a kernel thread's work, or unknown",
+            if_missing="unknown",
+            is_derived=True,
+        ),
         # Only block traces have the following; the recorder has not.
         Column(
             "get_request_ns",
@@ -418,6 +428,7 @@ TABLE = TableSpec(
     ),
     notes="get_request_ns, q2m_ns and m2d_ns come from imported block traces only.",
     correct=correct_classes,
+    derive=derive_why,
     read=read_rows,
     take=take_rows,
 )

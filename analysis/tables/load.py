@@ -209,7 +209,8 @@ def _convert(run: Run, spec: TableSpec[Any]) -> None:
 
     recording = open_recording(source, spec.name, spec.rows_most)
     edit = spec.correct(recording, run) if spec.correct else unchanged
-    write_recording(recording, spec.columns, target, spec.time, edit, _recorded(run))
+    derived = spec.derive(recording, run) if spec.derive else {}
+    write_recording(recording, spec.columns, target, spec.time, edit, _recorded(run), derived)
 
 
 def _load(run: Run, spec: TableSpec[Any]) -> Stored | None:

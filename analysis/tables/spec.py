@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from analysis.rundir.limits import LINES_MOST, ROWS_MOST
 from analysis.rundir.run import Run
 from analysis.tables import rows
+from analysis.tables.derived import Derive
 from analysis.tables.jsonl import Rows
 from analysis.tables.rec import Recording
 from analysis.tables.row_time import Chunk, RowTime
@@ -39,6 +40,7 @@ class TableSpec(Generic[T]):
     lines: Rows | None = None  # of a .jsonl file: make the rows
     # of a .rec file: returns a function that corrects records by what run.json states
     correct: Callable[[Recording, Run], Callable[[Chunk], Chunk]] | None = None
+    derive: Derive | None = None  # of a .rec file: compute columns that no recorder writes
     take: Callable[[T, rows.Rows], T] = rows.take
     limit_rows: int | None = None  # a larger table is refused; None: LINES_MOST or ROWS_MOST
     notes: str = ""  # for docs/TABLES.md

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from analysis.rundir.limits import ROWS_MOST
 from analysis.rundir.recorded_time import Recorded
 from analysis.rundir.run import as_int, clean
 from analysis.tables import arrays
+from analysis.tables.derived import Derived
 from analysis.tables.left_out import LeftOut, cutter, is_cut
 from analysis.tables.rec import Recording
 from analysis.tables.row_time import BIN_NS, Chunk, RowTime
@@ -36,6 +38,7 @@ METADATA_KEY = b"seekmeter"
 LEFT_OUT_KEY = b"seekmeter_left_out"  # in the file's metadata: the schema's is written before the rows are
 Ints = npt.NDArray[np.signedinteger[Any]]
 ALWAYS = Recorded(None, None)
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 ROW_GROUP = 1 << 18  # rows
 CACHE_BYTES = 1 << 20  # about the L2 cache of one CPU
 SMALL = 1 << 30
@@ -61,6 +64,7 @@ class Column:
     dictionary), string, hist (256 counts) or frames (list of strings).
     zero_is_null: 0 in the recording becomes null.
     if_missing: the value of every row when the recording is older than the column; None: it is an error.
+    is_derived: no field of the recording: conversion computes it (derived.py).
     """
 
     name: str
@@ -69,6 +73,7 @@ class Column:
     meaning: str
     zero_is_null: bool = False
     if_missing: int | str | None = None
+    is_derived: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ def schema(table: str, columns: Sequence[Column], about: dict[str, Any]) -> Any:
     return pa.schema(fields, metadata={METADATA_KEY: json.dumps(facts, sort_keys=True)})
 
 
-def category_array(codes: npt.NDArray[Any], names: dict[int, str]) -> Any:
+def category_array(codes: npt.NDArray[Any], names: Mapping[int, str]) -> Any:
     """Enum values as a dictionary array of their names; a value that `names` lacks becomes "unknown:N"."""
     if codes.dtype == np.uint8:  # the value is the index: no sort
         numbers = np.arange(int(codes.max(initial=0)) + 1)
@@ -151,12 +156,17 @@ def constant(column: Column, rows: int) -> Any:
     return pa.array([column.if_missing], ARROW_TYPES[column.kind]).take(pa.array(np.zeros(rows, np.int64)))
 
 
-def _array(column: Column, buffers: Mapping[str, npt.NDArray[Any]], rows: int, recording: Recording) -> Any:
+def _array(
+    column: Column,
+    buffers: Mapping[str, npt.NDArray[Any]],
+    rows: int,
+    labels: Mapping[str, Mapping[int, str]],
+) -> Any:
     if column.name not in buffers:
         return constant(column, rows)
     values = buffers[column.name][:rows]
     if column.kind == "category":
-        return category_array(values, recording.enums.get(column.name, {}))
+        return category_array(values, labels.get(column.name, {}))
     if column.kind == "text":
         return text_array(values)
     if column.kind == "bool":
@@ -170,6 +180,7 @@ def _lots(
     recording: Recording,
     columns: Sequence[Column],
     edit: Callable[[Chunk], Chunk],
+    derived: Mapping[str, Derived],
 ) -> Iterator[Any]:
     """Yield the recording as lists of Arrow columns, ROW_GROUP rows each.
 
@@ -178,27 +189,29 @@ def _lots(
     """
     types = {"int": np.int64, "id": np.uint64, "hist": np.uint32}
     limit = min(recording.rows, ROW_GROUP)
+    fields = {c.name: recording.dtype[c.name] for c in columns if c.name in (recording.dtype.names or ())}
+    fields |= dict.fromkeys(derived, np.dtype(np.uint8))
+    kinds = {c.name: c.kind for c in columns}
     buffers, other_buffers = (
         {
-            c.name: np.empty(
-                (limit, *recording.dtype[c.name].shape), types.get(c.kind, recording.dtype[c.name].base)
-            )
-            for c in columns
-            if c.name in (recording.dtype.names or ())
+            name: np.empty((limit, *field.shape), types.get(kinds[name], field.base))
+            for name, field in fields.items()
         }
         for _ in range(2)
     )
+    labels = {**recording.enums, **{name: column.labels for name, column in derived.items()}}
 
     def batch(rows: int) -> Any:
-        return [_array(column, buffers, rows, recording) for column in columns]
+        return [_array(column, buffers, rows, labels) for column in columns]
 
     rows = 0
     for chunk in map(edit, recording.chunks(max(CACHE_BYTES // recording.dtype.itemsize, 1))):
         done = 0
         while done < chunk.size:
             count = min(chunk.size - done, limit - rows)
+            part = chunk[done : done + count]
             for name, values in buffers.items():
-                values[rows : rows + count] = chunk[name][done : done + count]
+                values[rows : rows + count] = derived[name].codes(part) if name in derived else part[name]
             rows, done = rows + count, done + count
             if rows == limit:
                 yield batch(rows)
@@ -215,8 +228,11 @@ def write_recording(
     time: RowTime | None = None,
     edit: Callable[[Chunk], Chunk] = lambda chunk: chunk,
     recorded: Recorded = ALWAYS,
+    derived: Mapping[str, Derived] = EMPTY,
 ) -> None:
     """Convert a recording to Parquet, one row group at a time. `edit` corrects records before that.
+
+    derived: columns that are computed from the corrected records.
 
     Records outside the recorded time are left out, see left_out.py. Raises TableError.
     """
@@ -249,7 +265,7 @@ def write_recording(
         arrow,
         (
             pa.RecordBatch.from_arrays(group, schema=arrow)
-            for group in _lots(recording, columns, lambda chunk: edit(cut(chunk)))
+            for group in _lots(recording, columns, lambda chunk: edit(cut(chunk)), derived)
         ),
         lambda: {LEFT_OUT_KEY.decode(): json.dumps({"before": count.before, "after": count.after})},
     )

@@ -61,6 +61,16 @@ STACK_BLOCK = (  # with what requests below volumes have
     ("cgroup", "Q", "u64", 1, None),
     ("origin_dev", "I", "u32", 1, None),
 )
+ORIGIN_BLOCK = (  # with why each request was sent
+    *NEW_BLOCK,
+    ("event_id", "I", "u32", 1, None),
+    ("work_id", "H", "u16", 1, None),
+    ("end_io_id", "H", "u16", 1, None),
+    ("call", "B", "u8", 1, "block_call"),
+    ("event_kind", "B", "u8", 1, "event_kind"),
+    ("waited", "B", "u8", 1, "block_waited"),
+    ("in_transaction", "B", "u8", 1, None),
+)
 TRACED_BLOCK = (  # as build/import-blktrace writes it
     *BLOCK,
     ("get_request_ns", "Q", "u64", 1, None),
@@ -167,6 +177,30 @@ COUNTER: Sequence[Field] = (
     ("name", "H", "u16", 1, "counter_name"),
 )
 DISK_COUNTER = (*COUNTER, ("dev", "I", "u32", 1, None))  # with counters of several devices
+EVENT: Sequence[Field] = (
+    ("start_ns", "Q", "u64", 1, None),
+    ("end_ns", "Q", "u64", 1, None),
+    ("sequence", "Q", "u64", 1, None),
+    ("ino", "Q", "u64", 1, None),
+    ("pages", "Q", "u64", 1, None),
+    ("blocks", "Q", "u64", 1, None),
+    ("bytes", "Q", "u64", 1, None),
+    ("p1_ns", "Q", "u64", 1, None),
+    ("p2_ns", "Q", "u64", 1, None),
+    ("p3_ns", "Q", "u64", 1, None),
+    ("p4_ns", "Q", "u64", 1, None),
+    ("p5_ns", "Q", "u64", 1, None),
+    ("event_id", "I", "u32", 1, None),
+    ("parent_id", "I", "u32", 1, None),
+    ("count", "I", "u32", 1, None),
+    ("dev", "I", "u32", 1, None),
+    ("tid", "I", "u32", 1, None),
+    ("asker_tid", "I", "u32", 1, None),
+    ("kind", "B", "u8", 1, "event_kind"),
+    ("why", "B", "u8", 1, "event_why"),
+    ("asker_call", "B", "u8", 1, "block_call"),
+    ("comm", "16s", "char", 16, None),
+)
 TABLES: Mapping[str, Sequence[Field]] = {
     "block": BLOCK,
     "volume": VOLUME,
@@ -207,7 +241,20 @@ read write open close stat readdir unlink rename mkdir rmdir link symlink trunca
 sync syncfs sync_file_range copy readahead access readlink setattr xattr mmap msync io_uring aio
 uring_read uring_write uring_fsync aio_read aio_write aio_fsync
 """
+EVENT_KINDS = """
+none jbd2_commit jbd2_checkpoint jbd2_fast_commit xfs_log_force xfs_grant_sleep xfs_cil_wait xfs_ail_push
+btrfs_commit btrfs_ticket btrfs_flush_space f2fs_checkpoint f2fs_gc writeback writeback_inode dirty_throttle
+direct_reclaim readahead bdev_flush lazy_init discard nilfs_segment log_write
+"""
+EVENT_WHYS = """
+none unknown timer fsync sync syncfs umount space size checkpoint age synchronous background periodic vmscan
+foreign laptop fs_free_space pinned stale discard snapshot cleaner asked memory memcg miss ahead more
+"""
 ENUMS: Mapping[str, Mapping[int, str]] = {
+    "block_call": dict(enumerate(["none", *CALL_NAMES.split()])),
+    "block_waited": dict(enumerate(["no", "completion", "event", "page"])),
+    "event_kind": dict(enumerate(EVENT_KINDS.split())),
+    "event_why": dict(enumerate(EVENT_WHYS.split())),
     "block_op": dict(
         enumerate(
             ["read", "write", "discard", "flush", "write_zeroes", "secure_erase", "zone", "driver", "other"]
@@ -275,6 +322,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "hold": {"kind": "mutex", "mode": "excl", "in_workload": 1},
     "call": {"call": "write", "count": 1},
     "counter": {},
+    "event": {"comm": b"worker"},
 }
 
 
@@ -322,6 +370,8 @@ def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]], fields: Sequence[Fi
         fields = NEW_BLOCK
     if table == "block" and any("origin" in row or "cgroup" in row for row in rows):
         fields = STACK_BLOCK
+    if table == "block" and any("event_kind" in row for row in rows):
+        fields = ORIGIN_BLOCK
     if table == "counter" and any("dev" in row for row in rows):
         fields = DISK_COUNTER
     if table == "lock_wait" and any("waiter" in row for row in rows):
@@ -498,6 +548,8 @@ class Spec:
     stack: list[dict[str, Any]] = field(default_factory=list)
     phases: list[dict[str, Any]] = field(default_factory=list)
     paths: list[dict[str, Any]] | None = None  # None: there is no such file
+    event: list[dict[str, Any]] | None = None  # None: there is no such file
+    function: list[str] | None = None  # kernel functions, numbered from 1; None: there is no such file
     run: dict[str, Any] = field(default_factory=run_json)
     losses: dict[str, Any] | None = None
 
@@ -507,9 +559,14 @@ class Spec:
         for table in TABLES:
             if getattr(self, table) is not None:
                 (recorder / f"{table}.rec").write_bytes(rec_bytes(table, getattr(self, table)))
+        if self.event is not None:
+            (recorder / "event.rec").write_bytes(rec_bytes("event", self.event, EVENT))
+        if self.function is not None:
+            lines = [json.dumps({"id": i, "name": name}) + "\n" for i, name in enumerate(self.function, 1)]
+            (recorder / "function.jsonl").write_text("".join(lines))
         for name in ("lock", "stack"):
-            lines = "".join(json.dumps(row) + "\n" for row in getattr(self, name))
-            (recorder / f"{name}.jsonl").write_text(lines)
+            text = "".join(json.dumps(row) + "\n" for row in getattr(self, name))
+            (recorder / f"{name}.jsonl").write_text(text)
         (path / "raw" / "phases.jsonl").write_text("".join(json.dumps(p) + "\n" for p in self.phases))
         if self.paths is not None:
             (path / "raw" / "paths.jsonl").write_text("".join(json.dumps(p) + "\n" for p in self.paths))

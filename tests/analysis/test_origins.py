@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Why a request was sent: the rules, against a reference that tries them one by one."""
+
+from __future__ import annotations
+
+import random
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.origins import rules
+from analysis.origins.rules import load_rules, make_rule
+from analysis.rundir.run import open_run
+from analysis.tables.load import load_tables
+from tests.analysis import synthetic
+from tests.analysis.synthetic import START_NS, Spec, request
+
+FUNCTIONS = ["wb_workfn", "xlog_cil_push_work", "journal_end_buffer_io_sync", "ext4_end_bio", "[unknown]"]
+
+
+def sent(why: str, **more: Any) -> dict[str, Any]:
+    """A request of the workload's own task, unless told, and why it was sent."""
+    row = {"why": why, "submitter": "workload", "event_kind": "none", **more}
+    for key, number in (("work", "work_id"), ("end_io", "end_io_id")):
+        if key in row:
+            row[number] = FUNCTIONS.index(row.pop(key)) + 1
+    return row
+
+
+def whys(path: Path, rows: list[dict[str, Any]], events: list[dict[str, Any]] | None = None) -> list[str]:
+    """The column `why` of these requests."""
+    block = [request(START_NS + 1_000_000 * (i + 1), 8 * i, **row) for i, row in enumerate(rows)]
+    spec = Spec(block=block, event=events, function=FUNCTIONS)
+    block_table = load_tables(open_run(spec.write(path))).block
+    assert block_table is not None
+    column = block_table.read_categorical("why")
+    assert column is not None
+    return [column.labels[code] for code in column.codes]
+
+
+def test_each_request_is_charged_to_what_sent_it(tmp_path: Path) -> None:
+    thread = {"submitter": "kernel_thread", "in_workload": 0}
+    rows = [
+        sent("fsync()", call="fsync"),
+        sent("read()", call="read", op="read", flags=16),
+        sent("read()", call="read", op="read", flags=16, event_kind="readahead", event_id=5),
+        sent("readahead", call="read", op="read", flags=16, event_kind="readahead", event_id=6),
+        sent("commit, timer", **thread, comm=b"jbd2/loop3-8", event_kind="jbd2_commit", event_id=1),
+        sent("commit, fsync", **thread, comm=b"jbd2/loop3-8", event_kind="jbd2_commit", event_id=2),
+        sent("commit, unknown", **thread, comm=b"jbd2/loop3-8", event_kind="jbd2_commit", event_id=99),
+        sent("commit", **thread, comm=b"jbd2/loop3-8"),
+        sent("checkpoint", call="mkdir", event_kind="jbd2_checkpoint", event_id=3),
+        sent("writeback, background", **thread, work="wb_workfn", event_kind="writeback_inode", event_id=4),
+        sent("writeback, unknown", **thread, work="wb_workfn"),
+        sent("log write", **thread, work="xlog_cil_push_work"),
+        sent("AIL push", **thread, comm=b"xfsaild/loop3"),
+        sent("recorder", submitter="recorder", call="write"),
+        sent("other process", submitter="other"),
+        sent("discard", op="discard", call="unlink"),
+        sent("task, no call"),
+        sent("unknown", **thread, comm=b"a_new_thread"),
+    ]
+    events = [
+        {"event_id": 1, "kind": "jbd2_commit", "why": "timer"},
+        {"event_id": 2, "kind": "jbd2_commit", "why": "fsync"},
+        {"event_id": 3, "kind": "jbd2_checkpoint", "why": "none"},
+        {"event_id": 4, "kind": "writeback_inode", "why": "background"},
+        {"event_id": 5, "kind": "readahead", "why": "miss"},
+        {"event_id": 6, "kind": "readahead", "why": "ahead"},
+    ]
+    assert whys(tmp_path / "r", rows, events) == [row["why"] for row in rows]
+
+
+def charged_one_by_one(row: dict[str, Any], event_whys: dict[int, str]) -> str:
+    """The first rule that fits, each of its keys compared on its own."""
+
+    def word(value: Any) -> str:
+        return "" if value in (None, 0, "none") else str(value)
+
+    values = {
+        "op": row["op"],
+        "class": row["class"],
+        "submitter": row["submitter"],
+        "waited": word(row["waited"]),
+        "call": word(row["call"]),
+        "event": word(row["event_kind"]),
+        "event_why": word(event_whys.get(row["event_id"])),
+        "work": FUNCTIONS[row["work_id"] - 1] if row["work_id"] else "",
+        "end_io": FUNCTIONS[row["end_io_id"] - 1] if row["end_io_id"] else "",
+        "comm": row["comm"].decode(),
+    }
+    flags = {word for bit, word in synthetic.ENUMS["block_flag"].items() if row["flags"] & bit}
+    for rule in load_rules():
+        if (
+            all(any(fnmatchcase(values[key], p) for p in patterns) for key, patterns in rule.patterns.items())
+            and set(rule.flags) <= flags
+            and not set(rule.without_flags) & flags
+            and all(bool(row[key]) == wanted for key, wanted in rule.switches.items())
+        ):
+            why = values["event_why"] or "unknown"
+            return rule.why.replace("{call}", values["call"]).replace("{why}", why)
+    return "unknown"
+
+
+def test_rules_give_what_trying_them_one_by_one_gives(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    enums = synthetic.ENUMS
+    comms = [b"worker", b"jbd2/loop3-8", b"xfsaild/loop3", b"kswapd0", b"kworker/u4:1", b"btrfs-transacti"]
+    events: list[dict[str, Any]] = [
+        {"event_id": i, "kind": "writeback", "why": rng.choice(list(enums["event_why"].values()))}
+        for i in range(1, 40)
+    ]
+    rng.shuffle(events)
+    rows = []
+    for _ in range(3000):
+        kinds = list(enums["event_kind"].values())
+        rows.append(
+            {
+                "op": rng.choice(["read", "write", "discard"]),
+                "class": rng.choice(list(enums["block_class"].values())),
+                "submitter": rng.choice(list(enums["block_submitter"].values())),
+                "waited": rng.choice(list(enums["block_waited"].values())),
+                "call": rng.choice(["none", "none", *enums["block_call"].values()]),
+                "event_kind": rng.choice(["none"] * 20 + kinds),
+                "event_id": rng.randrange(50),
+                "work_id": rng.choice([0, 0, 1, 2, 3, 4, 5]),
+                "end_io_id": rng.choice([0, 0, 1, 2, 3, 4, 5]),
+                "comm": rng.choice(comms),
+                "flags": rng.randrange(64),
+                "in_transaction": rng.randrange(2),
+                "in_workload": rng.randrange(2),
+            }
+        )
+    reasons = {int(event["event_id"]): str(event["why"]) for event in events}
+    expected = [charged_one_by_one(row, reasons) for row in rows]
+    assert whys(tmp_path / "r", rows, events) == expected
+    assert len(set(expected)) > 30
+
+
+def test_older_recording_has_no_cause(tmp_path: Path) -> None:
+    spec = Spec(block=[request(START_NS + 1_000_000, 8)])
+    block = load_tables(open_run(spec.write(tmp_path / "r"))).block
+    assert block is not None
+    column = block.read_categorical("why")
+    assert column is not None and column.labels == (rules.UNKNOWN,)
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ({"call": ["fsync"]}, "has no why"),
+        ({"why": "x", "calls": ["fsync"]}, "no key calls"),
+        ({"why": "x", "call": "fsync"}, "not a list"),
+        ({"why": "x", "in_transaction": 1}, "neither true nor false"),
+    ],
+)
+def test_wrong_rule_names_its_fault(entry: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        make_rule(entry, "file.toml")
+
+
+def test_rules_name_words_that_a_recorder_knows() -> None:
+    """A misspelt word of an enum would never fit."""
+    enums = {
+        "op": "block_op",
+        "class": "block_class",
+        "submitter": "block_submitter",
+        "waited": "block_waited",
+        "event": "event_kind",
+        "event_why": "event_why",
+    }
+    for rule in load_rules():
+        for key, patterns in rule.patterns.items():
+            if key in enums:
+                known = synthetic.ENUMS[enums[key]].values()
+                assert all(any(fnmatchcase(word, p) for word in known) for p in patterns), (rule.why, key)
