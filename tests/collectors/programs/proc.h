@@ -11,7 +11,7 @@
 #define PROC_TEXT 256
 
 /* Reads /proc/TID/FILE as text; returns -1 and errno. */
-static int read_of(int tid, const char *file, char text[PROC_TEXT])
+static inline int read_of(int tid, const char *file, char text[PROC_TEXT])
 {
 	char path[64];
 	ssize_t length;
@@ -31,7 +31,7 @@ static int read_of(int tid, const char *file, char text[PROC_TEXT])
  * The system call that it sleeps in; -1 if it has not left its CPU: until then those that wait for what it holds may
  * spin. "syscall" says "running" so long (wait_task_inactive() in lib/syscall.c).
  */
-static long sleeps_in_call(int tid)
+static inline long sleeps_in_call(int tid)
 {
 	char text[PROC_TEXT];
 	long call;

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Run programs/known_times.c, whose threads say what they did and when, on disks and in cgroups that slow them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.collectors.loop_disk import LoopDisk
+from tests.collectors.recording import run_inside
+from workloads.cleanup.janitor import Janitor
+
+DELAYACCT = Path("/proc/sys/kernel/task_delayacct")
+_BLKIO = Path("/sys/fs/cgroup/blkio")
+_MEMORY = Path("/sys/fs/cgroup/memory")
+
+
+@dataclass(frozen=True)
+class KnownThread:
+    """A thread of the program: its first and last moment, and the kernel's counts at the last one."""
+
+    name: str
+    tid: int
+    begin_ns: int
+    end_ns: int
+    run_ns: int
+    run_delay_ns: int
+    blkio_ns: int
+    sleeps: int
+    preemptions: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a thread did, and when."""
+
+    thread: str
+    what: str
+    begin_ns: int
+    end_ns: int
+
+    @property
+    def ns(self) -> int:
+        return self.end_ns - self.begin_ns
+
+
+@dataclass(frozen=True)
+class Known:
+    """One run of the program."""
+
+    mode: str
+    pid: int
+    threads: dict[str, KnownThread]
+    pieces: list[Piece]
+
+    def pieces_of(self, thread: str, what: str) -> list[Piece]:
+        return [piece for piece in self.pieces if (piece.thread, piece.what) == (thread, what)]
+
+
+def run_known(program: Path, cgroup: Path, mode: str, amount: int, *file: Path, join: str = "") -> Known:
+    """Run the program in a cgroup2 directory. join: the path of another cgroup.procs that it enters first."""
+    enter = ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', join] if join else []
+    child = run_inside(cgroup, [*enter, program, mode, str(amount), *file], stderr=subprocess.PIPE)
+    output, errors = child.communicate(timeout=120)
+    if child.returncode == 77:
+        pytest.skip("the kernel has no taskstats: use one with CONFIG_TASKSTATS")
+    assert child.returncode == 0, errors
+    return parse(output)
+
+
+def parse(line: str) -> Known:
+    """Return what the program printed."""
+    facts: dict[str, Any] = json.loads(line)
+    threads = [KnownThread(**thread) for thread in facts["threads"]]
+    pieces = [Piece(**piece) for piece in facts["pieces"]]
+    return Known(facts["mode"], facts["pid"], {thread.name: thread for thread in threads}, pieces)
+
+
+@contextmanager
+def delays_counted() -> Iterator[None]:
+    """The kernel counts delays of block I/O, of threads that begin in the block."""
+    if not DELAYACCT.exists():
+        yield  # older kernels always do
+        return
+    with Janitor() as janitor:
+        janitor.set_shared(DELAYACCT, "1")
+        yield
+
+
+@contextmanager
+def throttled_reads(disk: LoopDisk, per_second: int) -> Iterator[Path]:
+    """A cgroup in which so many reads a second of the disk are let through. Yields its cgroup.procs."""
+    with _cgroup(_BLKIO, "blkio") as folder:
+        number = (disk.sysfs / "dev").read_text().strip()
+        (folder / "blkio.throttle.read_iops_device").write_text(f"{number} {per_second}")
+        yield folder / "cgroup.procs"
+
+
+@contextmanager
+def small_memory(limit_bytes: int) -> Iterator[Path]:
+    """A cgroup with so much memory. Yields its cgroup.procs."""
+    with _cgroup(_MEMORY, "memory") as folder:
+        (folder / "memory.limit_in_bytes").write_text(str(limit_bytes))
+        yield folder / "cgroup.procs"
+
+
+@contextmanager
+def few_dirty_bytes(disk: LoopDisk, most_bytes: int) -> Iterator[None]:
+    """Writers of the disk's file system are throttled from so many dirty bytes on."""
+    folder = Path("/sys/class/bdi", (disk.sysfs / "dev").read_text().strip())
+    if not (folder / "strict_limit").exists():
+        pytest.skip("the kernel has no limit of dirty bytes by device: use Linux 6.2 or newer")
+    with ExitStack() as stack:
+        for name in ("strict_limit", "max_ratio"):
+            stack.callback((folder / name).write_text, (folder / name).read_text())
+        (folder / "strict_limit").write_text("1")
+        (folder / "max_bytes").write_text(str(most_bytes))  # sets max_ratio
+        yield
+
+
+@contextmanager
+def _cgroup(root: Path, controller: str) -> Iterator[Path]:
+    if not (root / "cgroup.procs").exists():
+        pytest.skip(f"no cgroup v1 {controller} is mounted: mount -t cgroup -o {controller} none {root}")
+    folder = root / f"seekmeter-test-{os.getpid()}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        folder.rmdir()
