@@ -49,6 +49,7 @@ enum call_name {
 	CALL_AIO_READ,
 	CALL_AIO_WRITE,
 	CALL_AIO_FSYNC,
+	CALL_NONE = 0xff, /* in other tables: in no call */
 } __attribute__((packed));
 
 #define CALL_NAMES (CALL_AIO_FSYNC + 1)

@@ -55,13 +55,15 @@ struct task_context {
 
 /* NULL: the task has no context yet, or its storage is in use by an interrupted program. */
 #define TASK_CONTEXT_FUNCTIONS                                                                   \
-	static __always_inline struct task_context *find_context(struct task_struct *task)       \
+	__attribute__((unused)) static __always_inline struct task_context *find_context(        \
+		struct task_struct *task)                                                        \
 	{                                                                                        \
 		return have_task_contexts ? bpf_task_storage_get(&task_contexts, task, NULL, 0)  \
 					  : NULL;                                                \
 	}                                                                                        \
                                                                                                  \
-	static __always_inline struct task_context *make_context(struct task_struct *task)       \
+	__attribute__((unused)) static __always_inline struct task_context *make_context(        \
+		struct task_struct *task)                                                        \
 	{                                                                                        \
 		return have_task_contexts ? bpf_task_storage_get(&task_contexts, task, NULL,     \
 								 BPF_LOCAL_STORAGE_GET_F_CREATE) \

@@ -15,27 +15,27 @@
 #include <bpf/bpf_helpers.h>
 
 /* Defines the map in this object; after TASK_CONTEXTS. */
-#define THREAD_NUMBERS                                                        \
-	struct {                                                              \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                             \
-		__uint(max_entries, 1);                                       \
-		__type(key, u32);                                             \
-		__type(value, u32);                                           \
-	} thread_numbers SEC(".maps");                                        \
-                                                                              \
-	/* 0: the map can't be read. */                                       \
-	static __always_inline u32 thread_number(struct task_context *of)     \
-	{                                                                     \
-		u32 zero = 0, number, before, *last;                          \
-                                                                              \
-		if (of->thread)                                               \
-			return of->thread;                                    \
-		last = bpf_map_lookup_elem(&thread_numbers, &zero);           \
-		if (!last)                                                    \
-			return 0;                                             \
-		number = __sync_fetch_and_add(last, 1) + 1;                   \
-		before = __sync_val_compare_and_swap(&of->thread, 0, number); \
-		return before ? before : number;                              \
+#define THREAD_NUMBERS                                                                            \
+	struct {                                                                                  \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                 \
+		__uint(max_entries, 1);                                                           \
+		__type(key, u32);                                                                 \
+		__type(value, u32);                                                               \
+	} thread_numbers SEC(".maps");                                                            \
+                                                                                                  \
+	/* 0: the map can't be read. */                                                           \
+	__attribute__((unused)) static __always_inline u32 thread_number(struct task_context *of) \
+	{                                                                                         \
+		u32 zero = 0, number, before, *last;                                              \
+                                                                                                  \
+		if (of->thread)                                                                   \
+			return of->thread;                                                        \
+		last = bpf_map_lookup_elem(&thread_numbers, &zero);                               \
+		if (!last)                                                                        \
+			return 0;                                                                 \
+		number = __sync_fetch_and_add(last, 1) + 1;                                       \
+		before = __sync_val_compare_and_swap(&of->thread, 0, number);                     \
+		return before ? before : number;                                                  \
 	}
 
 #endif

@@ -278,7 +278,7 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
     ),
     "lock_waiter": dict(enumerate(["workload", "kernel_thread", "interrupt", "recorder", "other"])),
     "lock_doing": dict(enumerate(["spin_seen", "spin_unseen", "holding"])),
-    "call_name": dict(enumerate(CALL_NAMES.split())),
+    "call_name": {**dict(enumerate(CALL_NAMES.split())), 255: "none"},
     "call_target": dict(enumerate(["target", "elsewhere", "unknown"])),
     "counter_name": dict(enumerate(COUNTERS)),
 }
