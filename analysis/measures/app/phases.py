@@ -10,9 +10,7 @@ SHORTEST_SHARED_S gets no rate. The last row is the time outside of phases. If a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +19,15 @@ from analysis.measures.app.throughput import moves_bytes
 from analysis.measures.block.request_owners import Owners
 from analysis.measures.block.seeks import Distances, seek_times
 from analysis.measures.block.view import Views
+from analysis.measures.common.intervals import Bins, Intervals, Moments, clipped, outside, union
 from analysis.measures.common.statistics import Mean, mean_ci
 from analysis.tables.block import Block, parts
 from analysis.tables.call import Call
 from analysis.tables.lock_wait import LockWait
 from analysis.tables.phase import Phases
-from analysis.tables.store import I64
 
 OUTSIDE = "(no phase)"
 SHORTEST_SHARED_S = 1.0  # ten bins: of a shorter phase, the bins at its edges may be most of the sum
-Intervals = list[tuple[int, int]]
 SHORTEST_RATE_S = 0.01  # in a shorter phase, program start takes much of the time: sums, but no rate
 
 
@@ -79,65 +76,13 @@ def group(phases: Phases) -> dict[str, list[int]]:
     return groups
 
 
-def union(intervals: Intervals) -> Intervals:
-    """The intervals merged where they overlap, in order."""
-    merged: Intervals = []
-    for begin, end in sorted(intervals):
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((begin, end))
-    return merged
-
-
-def outside(intervals: Intervals, start: int, end: int) -> Intervals:
-    """The parts of [start, end) outside of the intervals."""
-    left: Intervals = []
-    at = start
-    for begin, stop in union(intervals):
-        if begin > at:
-            left.append((at, min(begin, end)))
-        at = max(at, stop)
-    if at < end:
-        left.append((at, end))
-    return [(a, b) for a, b in left if b > a]
-
-
-def clipped(intervals: Intervals, start: int, end: int) -> Intervals:
-    """The intervals cut to [start, end)."""
-    return [(max(a, start), min(b, end)) for a, b in intervals if b > start and a < end]
-
-
-class _Events:
-    """Sums of several values at moments, over intervals whose edges are given first."""
-
-    def __init__(self, edges: list[int], columns: int) -> None:
-        self.edges = np.array(sorted(set(edges)), dtype=np.int64)
-        self.sums = np.zeros(
-            (columns, self.edges.size + 1)
-        )  # before the first edge, between, behind the last
-
-    def add(self, t_ns: I64, values: Sequence[npt.NDArray[Any]]) -> None:
-        """Add moments, with a value of each column."""
-        at = np.searchsorted(self.edges, t_ns, side="right")
-        for column, value in zip(self.sums, values, strict=True):
-            column += np.bincount(at, value, column.size)
-
-    def over(self, column: int, intervals: Intervals) -> int:
-        """The sum over [begin, end) of each interval; exact below 2**53."""
-        up_to = np.cumsum(self.sums[column])  # until each edge
-        edges = np.array(intervals, dtype=np.int64).reshape(-1, 2)
-        at = np.searchsorted(self.edges, edges)
-        return int((up_to[at[:, 1]] - up_to[at[:, 0]]).sum())
-
-
 DEVICE, METADATA, KNOWN, OWN = range(4)
 Flags = npt.NDArray[np.bool_]
 
 
-def _device_bytes(block: Block, edges: list[int], is_own: Flags | None) -> _Events:
+def _device_bytes(block: Block, edges: list[int], is_own: Flags | None) -> Moments:
     """Bytes of reads and writes by the time of completion: all, metadata and journal, of known class, own."""
-    byte_sums = _Events(edges, 4)
+    byte_sums = Moments(edges, 4)
     moves, is_metadata = block.moves_data, block.class_.is_in(("metadata", "journal"))
     known_class = is_metadata | block.class_.is_("data")
     for at in parts(block.rows):
@@ -150,46 +95,15 @@ def _device_bytes(block: Block, edges: list[int], is_own: Flags | None) -> _Even
     return byte_sums
 
 
-def _seeks(block: Block, distances: Distances, edges: list[int], is_own: Flags | None) -> _Events:
+def _seeks(block: Block, distances: Distances, edges: list[int], is_own: Flags | None) -> Moments:
     """Seeks by the time of issue: all, own."""
     times = seek_times(block, distances)
     rows = distances.rows[distances.is_seek]
-    seeks = _Events(edges, 2)
+    seeks = Moments(edges, 2)
     for at in parts(times.size):
         ones = np.ones(at.stop - at.start)
         seeks.add(times[at], (ones, ones if is_own is None else is_own[rows[at]]))
     return seeks
-
-
-class _Bins:
-    """Sums of values recorded per bin, shared out by overlap."""
-
-    def __init__(self, bin_ns: I64, length_ns: I64, values: I64) -> None:
-        starts, first, inverse = np.unique(bin_ns, return_index=True, return_inverse=True)
-        sums = np.bincount(inverse, values.astype(np.float64), starts.size)
-        self.zero = int(starts[0]) if starts.size else 0
-        begin = starts - self.zero
-        self.begin, self.end, self.sums = begin, begin + length_ns[first], sums
-        # points of the cumulative sum: flat between bins, linear within
-        self.x = np.stack([begin, self.end], axis=1).reshape(-1).astype(np.float64)
-        total = np.cumsum(sums)
-        self.y = np.stack([total - sums, total], axis=1).reshape(-1)
-
-    def over(self, intervals: Intervals) -> float:
-        if not self.x.size:
-            return 0.0
-        edges = np.array(intervals, dtype=np.int64).reshape(-1, 2) - self.zero
-        at = np.interp(edges.astype(np.float64), self.x, self.y)
-        return float((at[:, 1] - at[:, 0]).sum())
-
-    def is_exact(self, intervals: Intervals) -> bool:
-        """Whether no bin with a value spans an edge of the intervals."""
-        if not self.x.size:
-            return True
-        edges = np.array(intervals, dtype=np.int64).reshape(-1) - self.zero
-        bins = np.searchsorted(self.begin, edges, side="right") - 1
-        inside = (bins >= 0) & (self.begin[bins] < edges) & (edges < self.end[bins]) & (self.sums[bins] > 0)
-        return not inside.any()
 
 
 def by_phase(
@@ -217,9 +131,9 @@ def by_phase(
             seek = _seeks(views.disks.block, views.disks.distances, edges, own_seeks)
     if call is not None:
         moving = moves_bytes(call, "read") | moves_bytes(call, "write")
-        app = _Bins(call.bin_ns[moving], call.bin_length_ns[moving], call.bytes[moving])
+        app = Bins(call.bin_ns[moving], call.bin_length_ns[moving], call.bytes[moving])
     if waits is not None:
-        lock = _Bins(waits.bin_ns, waits.bin_length_ns, waits.spin_ns + waits.sleep_ns)
+        lock = Bins(waits.bin_ns, waits.bin_length_ns, waits.spin_ns + waits.sleep_ns)
 
     def row(
         name: str, times: int, spans: Intervals, binned: Intervals, ops: int, moved: int, own: Mean | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.measures.app import phases
+from analysis.measures.common.intervals import union
 from analysis.measures.compare.compared_run import Compared
 from analysis.measures.locks.lock_holders import STATES
 from analysis.measures.locks.lock_names import perf_type
@@ -113,7 +113,7 @@ def operations(compared: Compared) -> Operations | None:
     marked = [row for row in compared.results.phases or [] if row.ops > 0]
     if marked and compared.phases is not None:
         begins = zip(compared.phases.start_ns, compared.phases.end_ns, compared.phases.ops, strict=True)
-        spans = phases.union([(int(begin), int(end)) for begin, end, ops in begins if ops > 0])
+        spans = union([(int(begin), int(end)) for begin, end, ops in begins if ops > 0])
         seconds = sum(end - begin for begin, end in spans) / 1e9
         names = [row.name for row in marked]
         if seconds > 0:

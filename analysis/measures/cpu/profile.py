@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.app import phases
+from analysis.measures.common.intervals import Intervals, outside, union
 from analysis.measures.locks.lock_samples import Estimate, estimate
 from analysis.measures.locks.lock_stacks import Stack
 from analysis.measures.locks.waits_by_stack import group
@@ -170,7 +171,7 @@ def measure_profile(
     path_numbers = paths.numbers(samples.stack_id)
     period = float(np.median(samples.period_ns)) if samples.period_ns.size else 0.0
 
-    def over(name: str, intervals: phases.Intervals) -> PhaseCpu:
+    def over(name: str, intervals: Intervals) -> PhaseCpu:
         edges = np.array(intervals, dtype=np.int64).reshape(-1, 2)
         spans = np.searchsorted(t, edges, side="left").tolist()
         rows = np.concatenate([order[a:b] for a, b in spans] or [order[:0]])
@@ -191,13 +192,13 @@ def measure_profile(
         )
 
     phase_rows: list[PhaseCpu] = []
-    all_intervals: phases.Intervals = []
+    all_intervals: Intervals = []
     if marked is not None:
         for name, members in phases.group(marked).items():
             intervals = [(int(marked.start_ns[i]), int(marked.end_ns[i])) for i in members]
             all_intervals += intervals
-            phase_rows.append(over(name, phases.union(intervals)))
-        rest = phases.outside(all_intervals, start_ns, end_ns)
+            phase_rows.append(over(name, union(intervals)))
+        rest = outside(all_intervals, start_ns, end_ns)
         if sum(b - a for a, b in rest) > 1_000_000:
             phase_rows.append(over(phases.OUTSIDE, rest))
     counted_ns, sampled_ns = _counted(counter, samples, busy)
