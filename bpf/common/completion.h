@@ -14,17 +14,9 @@
 
 #include "kernel.h"
 
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-/* What the CPU executes: a task, or what interrupted it. */
-enum cpu_context {
-	CPU_CONTEXT_TASK,
-	CPU_CONTEXT_SOFTIRQ,
-	CPU_CONTEXT_HARDIRQ,
-	CPU_CONTEXT_NMI,
-	CPU_CONTEXT_UNKNOWN, /* the kernel hides its count */
-} __attribute__((packed));
+#include "common/cpu_context.h"
 
 struct block_completion {
 	u64 sector; /* the request's first one at its issue; a flush: 0 */
@@ -36,67 +28,6 @@ struct block_completion {
 	u64 request;  /* its address; 0: not to be looked at */
 	u64 position; /* of its record, in this CPU's ring of completions */
 };
-
-/* linux/preempt.h: bits of a CPU's preempt count */
-#define PREEMPT_SERVES_SOFTIRQ 0x00000100
-#define PREEMPT_IN_HARDIRQ     0x000f0000
-#define PREEMPT_IN_NMI	       0x00f00000
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-/*
- * x86 from Linux kernel commit 64701838bf05 ("x86/percpu: Move preempt_count next to current_task") (in v6.2) to
- * 46e8fff6d45f ("x86/preempt: Move preempt count to percpu hot section") (in v6.15)
- */
-struct pcpu_hot {
-	int preempt_count;
-};
-
-/* Other architectures: asm/thread_info.h */
-struct thread_info___counts {
-	int preempt_count;
-};
-
-struct task_struct___counts {
-	struct thread_info___counts thread_info;
-};
-
-#pragma clang attribute pop
-
-extern const int __preempt_count __ksym __weak;
-extern const struct pcpu_hot pcpu_hot __ksym __weak;
-
-/* False: the kernel hides the count. */
-static __always_inline bool read_preempt_count(u32 *count)
-{
-	if (bpf_core_field_exists(struct task_struct___counts, thread_info.preempt_count)) {
-		*count = BPF_CORE_READ((struct task_struct___counts *)bpf_get_current_task(),
-				       thread_info.preempt_count);
-		return true;
-	}
-	if (&__preempt_count) {
-		*count = *(const int *)bpf_this_cpu_ptr(&__preempt_count);
-		return true;
-	}
-	if (&pcpu_hot) {
-		*count = ((const struct pcpu_hot *)bpf_this_cpu_ptr(&pcpu_hot))->preempt_count;
-		return true;
-	}
-	return false;
-}
-
-static __always_inline enum cpu_context cpu_context_now(void)
-{
-	u32 count;
-
-	if (!read_preempt_count(&count))
-		return CPU_CONTEXT_UNKNOWN;
-	if (count & PREEMPT_IN_NMI)
-		return CPU_CONTEXT_NMI;
-	if (count & PREEMPT_IN_HARDIRQ)
-		return CPU_CONTEXT_HARDIRQ;
-	return count & PREEMPT_SERVES_SOFTIRQ ? CPU_CONTEXT_SOFTIRQ : CPU_CONTEXT_TASK;
-}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

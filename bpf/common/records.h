@@ -31,6 +31,7 @@ struct ring {
 
 #include "block/block_records.h"
 #include "calls/call_records.h"
+#include "common/cpu_records.h"
 #include "events/event_records.h"
 #include "holds/hold_records.h"
 #include "locks/lock_records.h"

@@ -3,6 +3,7 @@
 #ifndef SEEKMETER_SCHED_RECORDS_H
 #define SEEKMETER_SCHED_RECORDS_H
 
+#include "common/cpu_records.h"
 #include "threads/thread_roles.h"
 
 /* How a task leaves its CPU. */
@@ -13,15 +14,6 @@ enum switch_state {
 	SWITCH_STATE_IO_WAIT, /* D or S in io_schedule() */
 	SWITCH_STATE_ENDED,
 	SWITCH_STATE_OTHER, /* stopped, traced, parked, frozen */
-} __attribute__((packed));
-
-/* In which context of the CPU a wake happened. */
-enum wake_context {
-	WAKE_CONTEXT_UNKNOWN, /* where the CPU's preempt_count was not found */
-	WAKE_CONTEXT_TASK,    /* the waker woke the wakee */
-	WAKE_CONTEXT_SOFTIRQ, /* here, and below, the waker is a task that was interrupted */
-	WAKE_CONTEXT_HARDIRQ,
-	WAKE_CONTEXT_NMI,
 } __attribute__((packed));
 
 /* What made a CPU wake a task. */
@@ -62,7 +54,8 @@ struct wake_record {
 	u32 dev;     /* cause request: of the disk or volume, major << 20 | minor */
 	u32 work_id; /* cause work: number of the work's function (table function) */
 	u16 cpu;     /* where the waker ran */
-	enum wake_context context;
+	enum cpu_context
+		context; /* of the wake; outside tasks the waker is a task that was interrupted */
 	enum wake_cause cause;
 	u8 sure; /* cause request: seen in the very interrupt that completed the request */
 	u8 is_new;

@@ -4,7 +4,9 @@
 
 #include <bpf/libbpf.h>
 
-#include "completion.skel.h"
+#include "common/records.h"
+
+#include "completion.skel.h" /* uses the types of records.h */
 
 static struct completion_bpf *skel;
 
