@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who ran on each CPU: whom a runnable thread waited for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.measures.critical_path.intervals import I32, NONE
+from analysis.tables.store import I64, Categorical
+from analysis.tables.switch import Switch
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Rows of the table switch by CPU and time; each one's `next` ran until the following row's time."""
+
+    start_ns: int
+    span_ns: int
+    key: I64  # CPU and time as one number, ascending
+    t: I64
+    cpu: I32
+    thread: I32  # number of the thread that came; 0: one that is not logged
+    role: Categorical  # whom that thread works for
+
+    def pieces(self, cpu: I32, begin: I64, end: I64) -> tuple[I64, I64, I64, I64]:
+        """Cut spans on CPUs where another thread came: span, begin, end, and row (NONE: not known)."""
+        base = np.maximum(cpu, 0).astype(np.int64) * self.span_ns
+        first = np.searchsorted(self.key, base + (begin - self.start_ns), side="right") - 1
+        last = np.searchsorted(self.key, base + (end - self.start_ns), side="left") - 1
+        first = np.where(cpu >= 0, first, NONE)
+        last = np.where(cpu >= 0, np.maximum(last, first), NONE)
+        count = last - first + 1
+        span = np.repeat(np.arange(cpu.size), count)
+        row = first[span] + np.arange(span.size) - np.repeat(np.cumsum(count) - count, count)
+        row_at = np.maximum(row, 0)
+        known = (row >= 0) & (row_at < self.t.size)
+        if self.t.size:
+            known &= self.cpu[np.minimum(row_at, self.t.size - 1)] == cpu[span]
+        is_first = np.concatenate(([True], span[1:] != span[:-1])) if span.size else span == 0
+        piece_begin = begin[span]
+        if self.t.size:
+            piece_begin = np.where(is_first, piece_begin, self.t[np.minimum(row_at, self.t.size - 1)])
+        is_last = np.concatenate((span[1:] != span[:-1], [True])) if span.size else span == 0
+        piece_end = np.where(is_last, end[span], np.concatenate((piece_begin[1:], [0]))[: span.size])
+        return span, piece_begin, piece_end, np.where(known, row, NONE)
+
+
+def make_occupancy(switch: Switch, start_ns: int, end_ns: int) -> Occupancy:
+    """Who ran, from the table switch in [start, end)."""
+    kept = np.flatnonzero((switch.t_ns >= start_ns) & (switch.t_ns < end_ns) & (switch.cpu >= 0))
+    t, cpu = switch.t_ns[kept], switch.cpu[kept].astype(np.int32)
+    span = end_ns - start_ns + 1
+    key = cpu.astype(np.int64) * span + (t - start_ns)
+    order = np.argsort(key, kind="stable")
+    rows = kept[order]
+    return Occupancy(
+        start_ns=start_ns,
+        span_ns=span,
+        key=key[order],
+        t=t[order],
+        cpu=cpu[order],
+        thread=switch.next[rows].astype(np.int32),
+        role=Categorical(switch.next_role.codes[rows], switch.next_role.labels),
+    )
