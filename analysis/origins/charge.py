@@ -21,7 +21,15 @@ from analysis.tables.rec import Recording
 from analysis.tables.row_time import I64, Chunk
 from analysis.tables.store import text_array
 
-NEEDED = ("call", "event_kind", "event_id", "work_id", "end_io_id", "waited")  # fields of a new recording
+NEEDED = (
+    "call",
+    "call_state",
+    "event_kind",
+    "event_id",
+    "work_id",
+    "end_io_id",
+    "waited",
+)  # fields of a new recording
 NONE = ("", "none")  # words of an enum for no value
 CODES = 256
 IDS_MOST = 1 << 27  # ids are numbers in the order of begin: a foreign run may claim any

@@ -27,6 +27,7 @@ LABELS = {  # one of an enum's words
     "submitter": "submitter",
     "waited": "waited",
     "call": "call",
+    "call_state": "call_state",
     "event": "event_kind",
 }
 FUNCTIONS = {"work": "work_id", "end_io": "end_io_id"}  # a kernel function's number

@@ -64,9 +64,10 @@ STACK_BLOCK = (  # with what requests below volumes have
 ORIGIN_BLOCK = (  # with why each request was sent
     *NEW_BLOCK,
     ("event_id", "I", "u32", 1, None),
-    ("work_id", "H", "u16", 1, None),
-    ("end_io_id", "H", "u16", 1, None),
-    ("call", "B", "u8", 1, "block_call"),
+    ("work_id", "I", "u32", 1, None),
+    ("end_io_id", "I", "u32", 1, None),
+    ("call", "B", "u8", 1, "call_name"),
+    ("call_state", "B", "u8", 1, "block_call_state"),
     ("event_kind", "B", "u8", 1, "event_kind"),
     ("waited", "B", "u8", 1, "block_waited"),
     ("in_transaction", "B", "u8", 1, None),
@@ -198,8 +199,11 @@ EVENT: Sequence[Field] = (
     ("asker_tid", "I", "u32", 1, None),
     ("kind", "B", "u8", 1, "event_kind"),
     ("why", "B", "u8", 1, "event_why"),
-    ("asker_call", "B", "u8", 1, "block_call"),
+    ("asker_call", "B", "u8", 1, "call_name"),
     ("comm", "16s", "char", 16, None),
+)
+DIRTIED: Sequence[Field] = tuple(
+    (name, "Q", "u64", 1, None) for name in ("bin_ns", "length_ns", "bytes", "folios", "large_folio_bytes")
 )
 TABLES: Mapping[str, Sequence[Field]] = {
     "block": BLOCK,
@@ -210,6 +214,8 @@ TABLES: Mapping[str, Sequence[Field]] = {
     "hold": HOLD,
     "call": CALL,
     "counter": COUNTER,
+    "event": EVENT,
+    "dirtied": DIRTIED,
 }
 COUNTERS = [
     "cpu.user_ns",
@@ -251,8 +257,8 @@ none unknown timer fsync sync syncfs umount space size checkpoint age synchronou
 foreign laptop fs_free_space pinned stale discard snapshot cleaner asked memory memcg miss ahead more
 """
 ENUMS: Mapping[str, Mapping[int, str]] = {
-    "block_call": dict(enumerate(["none", *CALL_NAMES.split()])),
-    "block_waited": dict(enumerate(["no", "completion", "event", "page"])),
+    "block_call_state": dict(enumerate(["none", "open", "over", "exit"])),
+    "block_waited": dict(enumerate(["no", "completion", "event"])),
     "event_kind": dict(enumerate(EVENT_KINDS.split())),
     "event_why": dict(enumerate(EVENT_WHYS.split())),
     "block_op": dict(
@@ -293,6 +299,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "pid": 100,
         "tgid": 100,
         "charged": "unknown",
+        "call": "none",
     },
     "volume": {
         "dev": 253 << 20,
@@ -322,7 +329,8 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "hold": {"kind": "mutex", "mode": "excl", "in_workload": 1},
     "call": {"call": "write", "count": 1},
     "counter": {},
-    "event": {"comm": b"worker"},
+    "event": {"comm": b"worker", "asker_call": "none"},
+    "dirtied": {"length_ns": BIN_NS},
 }
 
 
@@ -549,6 +557,7 @@ class Spec:
     phases: list[dict[str, Any]] = field(default_factory=list)
     paths: list[dict[str, Any]] | None = None  # None: there is no such file
     event: list[dict[str, Any]] | None = None  # None: there is no such file
+    dirtied: list[dict[str, Any]] | None = None  # None: there is no such file
     function: list[str] | None = None  # kernel functions, numbered from 1; None: there is no such file
     run: dict[str, Any] = field(default_factory=run_json)
     losses: dict[str, Any] | None = None
@@ -559,8 +568,6 @@ class Spec:
         for table in TABLES:
             if getattr(self, table) is not None:
                 (recorder / f"{table}.rec").write_bytes(rec_bytes(table, getattr(self, table)))
-        if self.event is not None:
-            (recorder / "event.rec").write_bytes(rec_bytes("event", self.event, EVENT))
         if self.function is not None:
             lines = [json.dumps({"id": i, "name": name}) + "\n" for i, name in enumerate(self.function, 1)]
             (recorder / "function.jsonl").write_text("".join(lines))
