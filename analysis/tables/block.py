@@ -23,6 +23,57 @@ SECTOR_BYTES = 512
 CLASS_MEANING = (
     "data, metadata, journal, unknown, parity, or volume (its own: resync, superblocks, promotion)"
 )
+# struct block_why in bpf/block/block_records.h
+WHY_COLUMNS = (
+    Column(
+        "call",
+        "category",
+        "",
+        "the submitter's call on a file, or kind of page fault; none: not of the workload, or none yet",
+        if_missing="none",
+    ),
+    Column(
+        "call_state",
+        "category",
+        "",
+        "whether the submitter was in that call: open, over (the last close of a file follows it), exit (the"
+        " thread exits) or none",
+        if_missing="none",
+    ),
+    Column(
+        "event_id",
+        "int",
+        "",
+        "event that the submitter worked for, as in the table event; null: none",
+        zero_is_null=True,
+        if_missing=0,
+    ),
+    Column("event_kind", "category", "", "kind of that event, or none", if_missing="none"),
+    Column(
+        "work_id",
+        "int",
+        "",
+        "function of the work item that a kworker executed, as in the table function; null: no kworker",
+        zero_is_null=True,
+        if_missing=0,
+    ),
+    Column(
+        "end_io_id",
+        "int",
+        "",
+        "function that the end of the bio calls (bi_end_io), as in the table function; of a buffer's bio the"
+        " buffer's, of a btrfs bio that of its container; null: not known",
+        zero_is_null=True,
+        if_missing=0,
+    ),
+    Column(
+        "in_transaction",
+        "bool",
+        "",
+        "the submitter was in a transaction of its file system (journal_info: ext4, btrfs, reiserfs, nilfs2)",
+        if_missing=False,
+    ),
+)
 FLAG_META = 2  # BLOCK_FLAG_META in bpf/block/block_records.h
 # in the order that reports list them; a volume's own (resync, superblocks) and parity are no file system's
 CLASSES = ("data", "metadata", "journal", "unknown", "volume", "parity")
@@ -390,6 +441,15 @@ TABLE = TableSpec(
             "cgroup (v2) of the submitter, by the inode of its directory; null: not known",
             zero_is_null=True,
             if_missing=0,
+        ),
+        *WHY_COLUMNS,
+        Column(
+            "waited",
+            "category",
+            "",
+            "whether a thread of the workload waited for it: completion (woken by its end), event (for the"
+            " event that it belongs to) or no (not seen: a kernel thread may have passed its end on)",
+            if_missing="no",
         ),
         Column(
             "why",

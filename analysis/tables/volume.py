@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from analysis.rundir.run import Run
-from analysis.tables.block import CLASS_MEANING, Block, read_rows, take_rows
+from analysis.tables.block import CLASS_MEANING, WHY_COLUMNS, Block, read_rows, take_rows
 from analysis.tables.block_class import correct_classes
 from analysis.tables.rec import Recording
 from analysis.tables.row_time import Chunk, RowTime
@@ -103,6 +103,7 @@ TABLE = TableSpec(
             "charged", "category", "", "memory cgroup that a written-back page is charged to, as in block"
         ),
         Column("error", "int", "errno", "0: none"),
+        *WHY_COLUMNS,
     ),
     notes="A bio's bytes pass several layers: never sum the rows of different devices.",
     correct=_correct,

@@ -34,12 +34,15 @@
 #include "block_rings.h"
 #include "block_state.h"
 #include "block_volumes.h"
+#include "block_waited.h"
+#include "block_why.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* A bio that is queued to a disk, or passed on to one by a volume, may cause flushes: it waits for these. */
 static __always_inline void wait_for_flush(struct bio *bio, u64 address, u32 index,
-					   struct origin *origin, bool have_cmpxchg)
+					   struct origin *origin, bool have_cmpxchg,
+					   enum program program)
 {
 	struct bio_entry *entry;
 	struct origin *to;
@@ -59,7 +62,7 @@ static __always_inline void wait_for_flush(struct bio *bio, u64 address, u32 ind
 	entry = bpf_map_lookup_elem(&flush_waiters, &index);
 	if (!entry || entry->bio || !replace(&entry->bio, 0, address, have_cmpxchg))
 		return;
-	fill_submitter(entry, bpf_ktime_get_ns());
+	fill_submitter(entry, bio, address, program, bpf_ktime_get_ns());
 	entry->flushes = flushes;
 	entry->sb_dev = sent_to(bio);
 	if (!have_volumes)
@@ -98,8 +101,8 @@ static __always_inline int queue(struct bio *bio, bool have_cmpxchg)
 	if (entry && origin && origin->id)
 		fill_times(entry, bpf_ktime_get_ns());
 	else if (entry)
-		fill_submitter(entry, bpf_ktime_get_ns());
-	wait_for_flush(bio, address, index, origin, have_cmpxchg);
+		fill_submitter(entry, bio, address, PROG_QUEUE, bpf_ktime_get_ns());
+	wait_for_flush(bio, address, index, origin, have_cmpxchg, PROG_QUEUE);
 	return 0;
 }
 
@@ -151,6 +154,7 @@ static __always_inline int split(struct bio *bio, bool have_cmpxchg)
 	to->cgroup = from->cgroup;
 	to->submitter = from->submitter;
 	__builtin_memcpy(to->comm, from->comm, sizeof(to->comm));
+	__builtin_memcpy(&to->why, &from->why, sizeof(to->why));
 	return 0;
 }
 
@@ -283,6 +287,7 @@ int rq_issue(u64 *ctx)
 	struct page_owner owner = {};
 	struct origin *origin = NULL;
 	struct volume_bio *top = NULL;
+	struct block_why why;
 	u32 cmd_flags, index = disk;
 	struct bio *bio;
 	u64 id, now, serving = 0;
@@ -335,6 +340,7 @@ int rq_issue(u64 *ctx)
 	record->charged = BLOCK_CHARGED_UNKNOWN;
 	record->merges = merges;
 	record->class = BLOCK_CLASS_UNKNOWN;
+	record->waited = BLOCK_WAITED_NO;
 	record->issue_ns = now;
 	if (bio) {
 		entry = find_bio(address_of(bio, PROG_ISSUE));
@@ -414,6 +420,8 @@ int rq_issue(u64 *ctx)
 		record->in_workload = is_in_workload(record->submitter);
 		record->queue_source = BLOCK_SOURCE_REQUEST;
 		get_comm(record->comm);
+		fill_why_late(&why, bio, bio ? address_of(bio, PROG_ISSUE) : 0, PROG_ISSUE);
+		__builtin_memcpy(record, &why, sizeof(why));
 	}
 	if (top)
 		copy_origin(record, top, origin,
@@ -434,6 +442,7 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	const volatile struct dev_entry *dev = recorded_disk(disk_of(rq));
 	struct block_inflight *slot;
 	bool is_known;
+	u64 position;
 	int disk;
 
 	if (!dev)
@@ -450,8 +459,11 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 		end_parts(rq, bytes, error);
 	if (bytes < rq->__data_len) {
 		COUNT(partial);
-		if (slot && slot->request == (u64)rq)
+		if (slot && slot->request == (u64)rq) {
 			slot->record.end_by_ns += bytes;
+			begin_completion(rq, (u64)rq, slot->record.dev, slot->record.sector,
+					 NO_POSITION);
+		}
 		return 0;
 	}
 	is_known = slot && slot->request == (u64)rq;
@@ -468,20 +480,62 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 		 */
 		slot->record.error = error;
 		COUNT(completed);
-		write_record(&slot->record, RING_COMPLETE);
+		position = write_record(&slot->record, RING_COMPLETE);
+		begin_completion(rq, (u64)rq, slot->record.dev, slot->record.sector, position);
 		return 0;
 	}
 	/*
 	 * The request around a flush ends once more when the flush does (blk_flush_complete_seq()): one with data
-	 * was recorded when that was written, one without was never issued itself.
+	 * was recorded when that was written, one without was never issued itself. Who waits for it waits for the flush.
 	 */
 	if (!rq->bio || !(rq->bio->bi_opf & (FLAG_BIT(__REQ_PREFLUSH) | FLAG_BIT(__REQ_FUA)))) {
+		completion_forget();
 		/* In flight before the recording began, or issued without rq_issue() being run. */
 		if (!attached_ns || rq->start_time_ns < attached_ns)
 			COUNT(issued_before);
 		else
 			COUNT(issue_unseen);
 	}
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(task_waking, struct task_struct *task)
+{
+	struct block_completion *completion = completion_under_way();
+	struct task_context *context;
+
+	if (!completion)
+		return 0;
+	context = find_context(task);
+	if (context && context->in_workload && ends_bios(completion))
+		mark_waited(completion);
+	return 0;
+}
+
+/* The ends of what a completion may run in. */
+SEC("tp_btf/softirq_exit")
+int softirq_exit(void *ctx)
+{
+	completion_forget();
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int irq_exit(void *ctx)
+{
+	struct block_completion *completion = completion_slot();
+
+	/* A softirq that the interrupt has interrupted goes on. */
+	if (completion && completion->dev && completion->context != CPU_CONTEXT_SOFTIRQ)
+		completion->dev = 0;
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int task_switch(void *ctx)
+{
+	completion_forget();
 	return 0;
 }
 
@@ -554,7 +608,7 @@ static __always_inline void remap(struct bio *bio, const volatile struct dev_ent
 	entry = claim_bio(address, false);
 	if (entry)
 		fill_times(entry, origin->at_ns);
-	wait_for_flush(bio, address, dev->index, origin, false);
+	wait_for_flush(bio, address, dev->index, origin, false, PROG_REMAP);
 }
 
 /*
@@ -592,7 +646,7 @@ int rq_remap(u64 *ctx)
 	address = address_of(rq->bio, PROG_RQ_REMAP);
 	entry = claim_bio(address, false);
 	if (entry)
-		fill_submitter(entry, bpf_ktime_get_ns());
+		fill_submitter(entry, rq->bio, address, PROG_RQ_REMAP, bpf_ktime_get_ns());
 	slot = find_volume_sector(old->index, rq->cmd_flags & 1, from);
 	set = slot == NO_SLOT ? NULL : volume_set_of(slot);
 	origin = claim_origin(address);

@@ -9,12 +9,14 @@
 #define SEEKMETER_BLOCK_BIOS_H
 
 #include "block_state.h"
+#include "block_why.h"
 #include "common/tasks.h"
 
 #define BIO_SET_BITS	 14
 #define BIO_WAYS	 4
 #define MAX_FRONT_MERGES 128
 
+/* A cache line, and why the bio was sent. */
 struct bio_entry {
 	u64 bio; /* its kernel address */
 	u64 queue_ns;
@@ -34,6 +36,7 @@ struct bio_entry {
 		u32 sb_dev;	/* in flush_waiters: see sent_to() */
 	};
 	u32 cgroup; /* see cgroup_now() */
+	struct block_why why;
 };
 
 struct bio_set {
@@ -159,7 +162,7 @@ static __always_inline enum block_submitter submitter_now(void)
 
 /*
  * cgroup2 id of the current task; 0: not known. An id has 64 bits, of which the kernel sets the upper ones only after
- * 2^31 cgroups and files of cgroups (kernfs): four bytes are kept, so that an entry fits a cache line.
+ * 2^31 cgroups and files of cgroups (kernfs): four bytes are kept.
  */
 static __always_inline u32 cgroup_now(void)
 {
@@ -187,9 +190,12 @@ static __always_inline void fill_times(struct bio_entry *entry, u64 now)
 	entry->cgroup = 0;
 	entry->submitter = BLOCK_SUBMITTER_UNKNOWN;
 	__builtin_memset(entry->comm, 0, sizeof(entry->comm));
+	__builtin_memset(&entry->why, 0, sizeof(entry->why));
+	entry->why.call = CALL_NONE;
 }
 
-static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
+static __always_inline void fill_submitter(struct bio_entry *entry, struct bio *bio, u64 address,
+					   enum program program, u64 now)
 {
 	u64 id = bpf_get_current_pid_tgid();
 
@@ -204,6 +210,7 @@ static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 	entry->cgroup = cgroup_now();
 	entry->submitter = submitter_now();
 	get_comm(entry->comm);
+	fill_why(&entry->why, bio, address, program);
 }
 
 /*
@@ -276,6 +283,7 @@ static __always_inline void copy_submitter(struct block_record *record, struct b
 	record->requeues = entry->requeues;
 	record->queue_source = BLOCK_SOURCE_BIO;
 	__builtin_memcpy(record->comm, entry->comm, sizeof(record->comm));
+	__builtin_memcpy(record, &entry->why, sizeof(entry->why));
 }
 
 #endif

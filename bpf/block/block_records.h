@@ -3,6 +3,9 @@
 #ifndef SEEKMETER_BLOCK_RECORDS_H
 #define SEEKMETER_BLOCK_RECORDS_H
 
+#include "calls/call_records.h"
+#include "events/event_records.h"
+
 enum block_op {
 	BLOCK_OP_READ,
 	BLOCK_OP_WRITE,
@@ -58,12 +61,59 @@ enum block_charged {
 	BLOCK_CHARGED_OTHER,
 } __attribute__((packed));
 
+/* Did a task of the workload wait for the request? */
+enum block_waited {
+	BLOCK_WAITED_NO, /* not seen: a kernel thread may have passed the request's end on */
+	BLOCK_WAITED_COMPLETION, /* one was woken by the request's completion */
+	BLOCK_WAITED_EVENT, /* for the event that the request belongs to, as the analysis finds */
+} __attribute__((packed));
+
+/* Where the submitter was, in or after its call. */
+enum block_call_state {
+	BLOCK_CALL_STATE_NONE, /* no call is known: a kernel thread, a task outside the workload */
+	BLOCK_CALL_STATE_OPEN,
+	BLOCK_CALL_STATE_OVER, /* the call has returned: the last close of a file (fput()) follows it */
+	BLOCK_CALL_STATE_EXIT, /* the task exits */
+} __attribute__((packed));
+
+/*
+ * Why a bio was sent, as far as the kernel tells when it is queued. Records begin with these members. Functions are numbers of
+ * function.jsonl; in the kernel the low halves of their addresses.
+ */
+struct block_why {
+	u32 event_id; /* file-system event that the submitter worked for, as in the table event; 0: none */
+	u32 work_id;	     /* function of the work item that a kworker executed; 0: none */
+	u32 end_io_id;	     /* function that the bio's end calls; 0: not known */
+	enum call_name call; /* the workload's call, open or over */
+	enum block_call_state call_state;
+	enum event_kind event_kind;
+	u8 in_transaction; /* the submitter was in a transaction of its file system (journal_info) */
+};
+
+/* Addresses of functions, see block_why.h; 0: not known, or not in this kernel. */
+struct end_functions {
+	u64 chain;	  /* bio_chain_endio(): the end of a part */
+	u64 buffer;	  /* end_bio_bh_io_sync(): of a buffer, which has an end function itself */
+	u64 btrfs_simple; /* btrfs_simple_end_io(), in a struct btrfs_bio */
+	u64 btrfs_original; /* btrfs_orig_write_end_io(), in one, too */
+	u64 btrfs_clone;    /* btrfs_clone_write_end_io(): a copy of one */
+};
+
 /*
  * One request to the device, written when it completes. With an origin: class, ino, sb_dev, pid, tgid, comm, submitter,
- * in_workload, charged and cgroup are the origin's. A raid5 disk merges parity and data: the request is that of its first
- * bio that is no parity, if there is one.
+ * in_workload, charged, cgroup and the members of struct block_why are the origin's. A raid5 disk merges parity and data:
+ * the request is that of its first bio that is no parity, if there is one.
  */
 struct block_record {
+	/* As struct block_why. */
+	u32 event_id;
+	u32 work_id;
+	u32 end_io_id;
+	enum call_name call;
+	enum block_call_state call_state;
+	enum event_kind event_kind;
+	u8 in_transaction;
+	enum block_waited waited;
 	/* Up to parity_bytes zero on a bare disk, where the programs do not even write it. */
 	u64 origin; /* id of the bio to the top volume that this request serves (volume_record); 0: none */
 	u64 origin_ns;	   /* that bio was submitted to the top volume */
@@ -102,6 +152,14 @@ struct block_record {
 
 /* One bio to a volume (a device above disks with requests: dm, md, bcache, zram), written when it ends. */
 struct volume_record {
+	/* As struct block_why. */
+	u32 event_id;
+	u32 work_id;
+	u32 end_io_id;
+	enum call_name call;
+	enum block_call_state call_state;
+	enum event_kind event_kind;
+	u8 in_transaction;
 	u64 queue_ns;	 /* submitted to the volume (Q) */
 	u64 complete_ns; /* ended (c); 0: the end was not seen */
 	u64 end_by_ns;	 /* where complete_ns is 0: ended by then; 0: not known */
@@ -124,6 +182,10 @@ struct volume_record {
 	enum block_charged charged;
 	char comm[16];
 };
+
+#define WHY_OF(of) __builtin_offsetof(struct of, in_transaction)
+_Static_assert(WHY_OF(block_record) == WHY_OF(block_why), "a record begins as struct block_why");
+_Static_assert(WHY_OF(volume_record) == WHY_OF(block_why), "a record begins as struct block_why");
 
 /* Which program writes a ring. */
 enum block_ring_writer { RING_COMPLETE, RING_ISSUE, BLOCK_RINGS_PER_CPU };
@@ -190,14 +252,10 @@ struct volume_set {
 	struct volume_bio way[VOLUME_WAYS];
 };
 
-/*
- * A request in flight: between issue and completion. Of three cache lines the second and third have all that a request on
- * a bare disk needs.
- */
+/* A request in flight: between issue and completion. Three cache lines; the second and third begin with times and end. */
 struct block_inflight {
 	u32 has_parts; /* its bios are parts of a volume's, which end with it */
 	u32 pad;
-	u64 pad_to_line[3];
 	struct block_record
 		record; /* its end_by_ns: bytes completed so far, from the request's start */
 	u64 request;	/* its kernel address; 0: none */
@@ -223,7 +281,9 @@ struct block_counts {
 	u64 volume_own; /* remaps for no bio of the volume: a layer's own, or the bio was not seen */
 	u64 ranges_cut;	 /* bios of volumes too long for all of their blocks */
 	u64 origin_over; /* requests whose origin had ended and was forgotten before their issue */
-	u64 pad[6];	 /* to whole cache lines: no two CPUs write one */
+	u64 waited_late; /* wakes of a request's waiter when its record was taken already */
+	u64 completed_in_task; /* in no interrupt, while switches were not seen */
+	u64 pad[4];	       /* to whole cache lines: no two CPUs write one */
 };
 
 #endif

@@ -194,9 +194,10 @@ static __always_inline struct origin *origin_at_queue(struct bio *bio, u64 addre
 	return origin;
 }
 
-static __always_inline void fill_task(struct volume_record *record)
+static __always_inline void fill_task(struct volume_record *record, struct bio *bio, u64 address)
 {
 	u64 id = bpf_get_current_pid_tgid();
+	struct block_why why;
 
 	record->pid = (u32)id;
 	record->tgid = id >> 32;
@@ -204,6 +205,8 @@ static __always_inline void fill_task(struct volume_record *record)
 	record->submitter = submitter_now();
 	record->in_workload = is_in_workload(record->submitter);
 	get_comm(record->comm);
+	fill_why(&why, bio, address, PROG_QUEUE);
+	__builtin_memcpy(record, &why, sizeof(why));
 }
 
 /* The bio of a slot is not in flight any more, and nobody saw it end. Called by bio_queue() only. */
@@ -259,7 +262,7 @@ static __always_inline void queue_on_volume(struct bio *bio, struct gendisk *dis
 		record->origin = id;
 		volume_bio->top_slot = slot;
 		volume_bio->top_sector = sector;
-		fill_task(record);
+		fill_task(record, bio, address);
 	}
 	record->bio_id = id;
 	record->queue_ns = now;
@@ -390,6 +393,7 @@ static __always_inline void copy_origin(struct block_record *record, struct volu
 	record->submitter = top->record.submitter;
 	record->charged = top->record.charged;
 	__builtin_memcpy(record->comm, top->record.comm, sizeof(record->comm));
+	__builtin_memcpy(record, &top->record, sizeof(struct block_why));
 }
 
 /* The bio of this slot has ended; its row is written. */

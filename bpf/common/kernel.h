@@ -149,6 +149,7 @@ struct bio {
 	u8 bi_status;
 	struct bvec_iter bi_iter;
 	void *bi_private;
+	void *bi_end_io;
 	struct bio_vec *bi_io_vec;
 };
 
@@ -188,6 +189,7 @@ struct task_struct {
 	unsigned int __state;
 	int on_cpu;
 	unsigned int in_iowait : 1;
+	void *journal_info;
 	char comm[16];
 };
 

@@ -26,7 +26,8 @@ struct ring {
 	u64 head; /* records ever written */
 	u64 tail; /* records ever read */
 	u64 full; /* records not written because it was full */
-	u64 pad[5];
+	u64 taken; /* records that the reader has read, or begun to read: nobody changes these any more */
+	u64 pad[4];
 };
 
 #include "block/block_records.h"

@@ -20,12 +20,17 @@
 #include "recorder/bpf_attach.h"
 #include "recorder/bpf_maps.h"
 #include "recorder/clock.h"
+#include "recorder/completion.h"
+#include "recorder/cpu_context.h"
 #include "recorder/disks.h"
 #include "recorder/features.h"
+#include "recorder/functions.h"
+#include "recorder/ksyms.h"
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
 #include "recorder/registry.h"
 #include "recorder/rings.h"
+#include "recorder/task_context.h"
 #include "status.h"
 
 #include "block.skel.h" /* uses the types of records.h */
@@ -53,6 +58,8 @@ static void complete_request(void *record)
 	struct block_record *request = record;
 
 	request->error = errno_of_status(request->error);
+	request->work_id = functions_note_low(request->work_id);
+	request->end_io_id = functions_note_low(request->end_io_id);
 }
 
 static void complete_volume(void *record)
@@ -60,6 +67,31 @@ static void complete_volume(void *record)
 	struct volume_record *bio = record;
 
 	bio->error = errno_of_status(bio->error);
+	bio->work_id = functions_note_low(bio->work_id);
+	bio->end_io_id = functions_note_low(bio->end_io_id);
+}
+
+/* Tells the programs the end functions that stand before those which tell a bio's kind. */
+static void set_end_functions(void)
+{
+	struct end_functions *ends = &skel->bss->end_functions;
+
+	ends->chain = ksyms_address("bio_chain_endio");
+	ends->buffer = ksyms_address("end_bio_bh_io_sync");
+	ends->btrfs_simple = ksyms_address("btrfs_simple_end_io");
+	ends->btrfs_original = ksyms_address("btrfs_orig_write_end_io");
+	ends->btrfs_clone = ksyms_address("btrfs_clone_write_end_io");
+}
+
+/* A module's functions are listed once it is loaded, which may be by the mount: after the first bio of a new kind. */
+static void set_late_end_functions(void)
+{
+	static uint32_t looked_at;
+
+	if (!state.on || skel->bss->end_functions.btrfs_simple || functions_count() == looked_at)
+		return;
+	looked_at = functions_count();
+	set_end_functions();
 }
 
 /* The entry of a device number among `count` entries; a new one if it has none. */
@@ -148,9 +180,13 @@ static int configure(const struct options *options)
 	skel->rodata->have_volumes = have_volumes;
 	skel->rodata->have_sharing = skel->rodata->have_parity = options->probe;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->cpu_places = cpu_context_places();
+	skel->rodata->have_task_contexts = task_context_share(skel->maps.task_contexts);
 	/* A probe has none, but the verifier must check the code that uses it. */
 	skel->rodata->memory_cgroup_id = options->probe ? 1 : options->memory_cgroup_id;
+	set_end_functions();
 	if (set_devices(options) || set_hidden(options) ||
+	    completion_share(skel->maps.completions) ||
 	    rings_size(&rings, skel->maps.rings, cpus * BLOCK_RINGS_PER_CPU,
 		       sizeof(struct block_record)) ||
 	    rings_size(&volume_rings, skel->maps.volume_rings,
@@ -266,6 +302,7 @@ static int adapt_to_kernel(void)
 	btf__free(btf);
 	if (at < 0)
 		return -1;
+	bpf_program__set_autoattach(skel->progs.task_switch, false); /* see_switches() */
 	if (bpf_program__set_autoload(skel->progs.bio_queue, cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.bio_split, cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.bio_queue_by_add, !cmpxchg) ||
@@ -364,6 +401,19 @@ static void begin(void)
 	__atomic_store_n(&skel->bss->recording, true, __ATOMIC_RELEASE);
 }
 
+/*
+ * This disk's driver completes requests in tasks (null_blk, NVMe over TCP, interrupts in threads): these completions end at a
+ * switch. Most drivers do not, and are spared a program at each switch.
+ */
+static void see_switches(void)
+{
+	if (skel->links.task_switch)
+		return;
+	skel->links.task_switch = bpf_program__attach(skel->progs.task_switch);
+	if (skel->links.task_switch)
+		skel->bss->sees_switches = true;
+}
+
 static void read_counts(void)
 {
 	struct block_counts sum = { 0 };
@@ -386,6 +436,8 @@ static void read_counts(void)
 		sum.volume_own += counts[i].volume_own;
 		sum.ranges_cut += counts[i].ranges_cut;
 		sum.origin_over += counts[i].origin_over;
+		sum.waited_late += counts[i].waited_late;
+		sum.completed_in_task += counts[i].completed_in_task;
 	}
 	sum.complete_unseen += ended_unseen;
 	sum.volume_unseen += volumes_ended_unseen;
@@ -401,6 +453,11 @@ static void read_counts(void)
 	reason_set(state.notes, "bios forgotten (set full)", sum.bio_evicted);
 	reason_set(state.notes, "merges counted to 1024 only", sum.merges_capped);
 	reason_set(state.notes, "merged with others of unknown queue times", sum.merged_unknown);
+	reason_set(state.notes, "waited: told too late", sum.waited_late);
+	reason_set(state.notes, "waited: completed in a task, waiter not looked for",
+		   sum.completed_in_task);
+	if (sum.completed_in_task && !skel->bss->sees_switches)
+		see_switches();
 	if (!have_volumes)
 		return;
 	reason_set(state.lost, "volume: table full", sum.volume_full);
@@ -513,3 +570,4 @@ static const struct collector_ops block_collector = {
 };
 
 REGISTER_COLLECTOR(block_collector)
+REGISTER_IDLE_WORK(set_late_end_functions)

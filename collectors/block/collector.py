@@ -21,6 +21,10 @@ COLLECTOR = recorder_collector(
         "block_rq_remap",
         "block_rq_requeue",
         "block_split",
+        "irq_handler_exit",
+        "sched_switch",
+        "sched_waking",
+        "softirq_exit",
     ),
     needed=True,
 )

@@ -73,6 +73,28 @@ uint32_t functions_note(uint64_t address)
 	return function->id;
 }
 
+uint32_t functions_note_low(uint32_t low)
+{
+	static uint64_t text;
+	uint64_t address;
+
+	if (!low)
+		return 0;
+	if (!text)
+		text = ksyms_address("_stext");
+	address = (text & ~(uint64_t)UINT32_MAX) | low;
+	if (address > text && address - text > 1ULL << 31)
+		address -= 1ULL << 32;
+	else if (address < text && text - address > 1ULL << 31)
+		address += 1ULL << 32;
+	return functions_note(address);
+}
+
+uint32_t functions_count(void)
+{
+	return count;
+}
+
 static const char *name_of(uint64_t address)
 {
 	uint64_t offset = 0;

@@ -17,6 +17,10 @@ int functions_open(const struct options *options);
  * memory. Names are looked up later (functions_flush()), so this is quick.
  */
 uint32_t functions_note(uint64_t address);
+/* The same by the low half of the address: kernel and modules lie within 2 GiB. */
+uint32_t functions_note_low(uint32_t low);
+/* How many have been noted. */
+uint32_t functions_count(void);
 /*
  * Writes the functions noted since the last call. Suffixes of the compiler's copies (.isra.0, .constprop.0, .part.0) are
  * cut off, so two numbers may have one name. A function that the kernel does not list is "[unknown]".

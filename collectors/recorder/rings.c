@@ -50,6 +50,7 @@ static void drain_ring(const struct rings *rings, struct ring *ring, struct rec_
 	char *records = (char *)(ring + 1);
 	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
 
+	__atomic_store_n(&ring->taken, head, __ATOMIC_SEQ_CST);
 	while (ring->tail != head) {
 		uint64_t at = ring->tail & rings->mask;
 		uint64_t run = rings->mask + 1 - at;

@@ -33,6 +33,11 @@
 	"\"block_flag\":{\"1\":\"sync\",\"2\":\"meta\",\"4\":\"fua\",\"8\":\"preflush\"," \
 	"\"16\":\"ahead\",\"32\":\"prio\"}"
 
+/* A block trace has none of these but "none" and "no". */
+#define ENUMS_OF_WHY                                                              \
+	"\"call_name\":{\"255\":\"none\"},\"block_call_state\":{\"0\":\"none\"}," \
+	"\"event_kind\":{\"0\":\"none\"}"
+
 static void describe_table(FILE *out, const char *name, size_t record_bytes)
 {
 	fprintf(out,
@@ -45,6 +50,14 @@ static void describe_table(FILE *out, const char *name, size_t record_bytes)
 static void describe_block(FILE *out)
 {
 	describe_table(out, "block", sizeof(struct trace_record));
+	fprintf(out, OF_REQUEST(event_id, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(work_id, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(end_io_id, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(call, "u8"), ",\"enum\":\"call_name\"", ",");
+	fprintf(out, OF_REQUEST(call_state, "u8"), ",\"enum\":\"block_call_state\"", ",");
+	fprintf(out, OF_REQUEST(event_kind, "u8"), ",\"enum\":\"event_kind\"", ",");
+	fprintf(out, OF_REQUEST(in_transaction, "u8"), "", ",");
+	fprintf(out, OF_REQUEST(waited, "u8"), ",\"enum\":\"block_waited\"", ",");
 	fprintf(out, OF_REQUEST(origin, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(origin_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(origin_sector, "u64"), "", ",");
@@ -79,7 +92,7 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_TRACE(m2d_ns, "u64"), "", "");
 	fputs("],\"enums\":{" ENUM_OP "," ENUM_CLASS
 	      ",\"block_source\":{\"0\":\"bio\",\"1\":\"request\"}," ENUMS_OF_SUBMITTER
-	      "," ENUM_FLAG "}}",
+	      "," ENUMS_OF_WHY ",\"block_waited\":{\"0\":\"no\"}," ENUM_FLAG "}}",
 	      out);
 }
 
@@ -100,6 +113,13 @@ static void describe_plug(FILE *out)
 static void describe_volume(FILE *out)
 {
 	describe_table(out, "volume", sizeof(struct volume_record));
+	fprintf(out, OF_BIO(event_id, "u32"), "", ",");
+	fprintf(out, OF_BIO(work_id, "u32"), "", ",");
+	fprintf(out, OF_BIO(end_io_id, "u32"), "", ",");
+	fprintf(out, OF_BIO(call, "u8"), ",\"enum\":\"call_name\"", ",");
+	fprintf(out, OF_BIO(call_state, "u8"), ",\"enum\":\"block_call_state\"", ",");
+	fprintf(out, OF_BIO(event_kind, "u8"), ",\"enum\":\"event_kind\"", ",");
+	fprintf(out, OF_BIO(in_transaction, "u8"), "", ",");
 	fprintf(out, OF_BIO(queue_ns, "u64"), "", ",");
 	fprintf(out, OF_BIO(complete_ns, "u64"), "", ",");
 	fprintf(out, OF_BIO(end_by_ns, "u64"), "", ",");
@@ -121,7 +141,8 @@ static void describe_volume(FILE *out)
 	fprintf(out, OF_BIO(submitter, "u8"), ",\"enum\":\"block_submitter\"", ",");
 	fprintf(out, OF_BIO(charged, "u8"), ",\"enum\":\"block_charged\"", ",");
 	fprintf(out, OF_BIO(comm, "char"), "", "");
-	fputs("],\"enums\":{" ENUM_OP "," ENUM_CLASS "," ENUMS_OF_SUBMITTER "," ENUM_FLAG "}}",
+	fputs("],\"enums\":{" ENUM_OP "," ENUM_CLASS "," ENUMS_OF_SUBMITTER "," ENUMS_OF_WHY
+	      "," ENUM_FLAG "}}",
 	      out);
 }
 
@@ -204,13 +225,17 @@ static void *next_of(struct output *output, struct output_table *table, size_t r
 
 struct trace_record *output_next(struct output *output)
 {
+	struct trace_record *row = next_of(output, &output->block, sizeof(*row));
+
 	output->rows++;
-	return next_of(output, &output->block, sizeof(struct trace_record));
+	row->request.call = CALL_NONE;
+	return row;
 }
 
 struct volume_record *output_next_bio(struct output *output)
 {
 	static struct volume_record nowhere;
+	struct volume_record *row;
 
 	if (output->volume.fd < 0) {
 		/* After an error nothing more is written, but the caller needs a place. */
@@ -223,7 +248,9 @@ struct volume_record *output_next_bio(struct output *output)
 		}
 	}
 	output->bios++;
-	return next_of(output, &output->volume, sizeof(struct volume_record));
+	row = next_of(output, &output->volume, sizeof(*row));
+	row->call = CALL_NONE;
+	return row;
 }
 
 static void write_as_request(struct output *output, const struct volume_record *bio)

@@ -50,7 +50,7 @@ int output_open(struct output *output, int directory);
 /* Writes what is left. Returns -1 and errno if anything could not be written. */
 int output_close(struct output *output);
 
-/* The next record, zeros, to be filled in. */
+/* The next record, zeros and no call, to be filled in. */
 struct trace_record *output_next(struct output *output);
 struct plug_record *output_next_plug(struct output *output);
 struct volume_record *output_next_bio(struct output *output);
