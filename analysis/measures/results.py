@@ -23,6 +23,7 @@ from analysis.measures.device.own_counters import measure_own_counters
 from analysis.measures.device.results import DeviceResults, measure_devices
 from analysis.measures.locks.lock_waiters import shown_waits, tested_filesystem
 from analysis.measures.locks.results import LockResults, measure_locks, measure_waiters
+from analysis.measures.origin.results import OriginResults, measure_origins
 from analysis.measures.stack.over_time import BelowVolumes, measure_below
 from analysis.measures.stack.results import StackResults, measure_stack
 from analysis.rundir.devices import is_spinning
@@ -49,6 +50,7 @@ class Results:
     cpu: CpuProfile | None
     memory: MemoryLevels | None
     correlations: Correlations
+    origins: OriginResults
     stack: StackResults | None  # None: the file system uses one disk, or an older run
     below: BelowVolumes | None  # the disks below volumes; None: the file system uses no volume
     outside: OutsideWorkload  # requests of mkfs and fsck, if a WITH= program recorded them (clip.py)
@@ -149,6 +151,7 @@ def measure(
             tables.lock_wait,
             tables.counter,
         ),
+        origins=measure_origins(tables, views, app, window),
         stack=measure_stack(
             tables.stack_of_run,
             tables.block,

@@ -79,6 +79,7 @@ class Bins:
         self.x = np.stack([begin, self.end], axis=1).reshape(-1).astype(np.float64)
         total = np.cumsum(sums)
         self.y = np.stack([total - sums, total], axis=1).reshape(-1)
+        self.total = float(sums.sum())
 
     def over(self, intervals: Intervals) -> float:
         """The sum over the intervals."""

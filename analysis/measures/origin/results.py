@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Why requests were sent, what became of the written bytes, and the events behind both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.measures.app.results import AppResults
+from analysis.measures.block.view import Views
+from analysis.measures.common.window import Window
+from analysis.measures.origin.requests import Whys, measure_whys
+from analysis.measures.origin.written import Written, measure_written
+from analysis.tables import dirtied, event, function
+from analysis.tables.load import Tables
+
+
+@dataclass(frozen=True)
+class OriginResults:
+    """One field per subject. None: an older run, or the collector recorded nothing."""
+
+    whys: Whys | None
+    written: Written | None
+
+
+def measure_origins(tables: Tables, views: Views | None, app: AppResults, window: Window) -> OriginResults:
+    """Measure a run's requests by cause. An older run, without causes, has none of the results."""
+    if views is None:
+        return OriginResults(None, None)
+    window_ns = window.start_ns, window.end_ns
+    functions = tables.get(function.TABLE) or {}
+    events = tables.get(event.TABLE)
+    whys = measure_whys(
+        views.disks if views.has_disks else views.top, events, tables.phases, functions, window_ns
+    )
+    if whys is None:
+        return OriginResults(None, None)
+    written = measure_written(
+        views.top.block,
+        None if app.absent else tables.call,
+        tables.get(dirtied.TABLE),
+        tables.phases,
+        functions,
+        window_ns,
+        None,
+    )
+    return OriginResults(whys, written)

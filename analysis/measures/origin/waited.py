@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whether the workload waited for a request: for its completion, or for the event or call that sent it.
+
+The recorder sees a thread of the workload that a request's completion wakes. It does not see a wait that a
+kernel thread passes on: jbd2 wakes the fsync() when all requests of its commit are done. Such a request
+belongs to an event that the workload asked for, and waited for as a whole. What neither shows is "not seen":
+the workload may have waited all the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.tables.block import Block
+from analysis.tables.event import Event
+from analysis.tables.store import I64, Categorical
+
+NOT_SEEN, COMPLETION, EVENT = range(3)
+WAITED = ("not seen", "completion", "event")
+# A call on whose behalf the event began waits for its end.
+AWAITED_KINDS = (
+    "jbd2_commit",
+    "jbd2_fast_commit",
+    "jbd2_checkpoint",
+    "xfs_log_force",
+    "xfs_grant_sleep",
+    "xfs_cil_wait",
+    "btrfs_commit",
+    "btrfs_ticket",
+    "f2fs_checkpoint",
+    "nilfs_segment",
+)
+# Nobody waits for what began for these reasons, whoever noticed that it was due.
+NOT_AWAITED_WHYS = ("timer", "age", "background", "periodic", "none")
+# These calls return when what they wrote is on the disk.
+WAITING_CALLS = ("fsync", "fdatasync", "sync", "syncfs", "msync", "uring_fsync", "aio_fsync")
+THROTTLE = "dirty_throttle"
+Flags = npt.NDArray[np.bool_]
+
+
+def awaited_events(event: Event) -> I64:
+    """Ids of the events that the workload waited for, and of those within them, in ascending order.
+
+    Only calls of the workload are recorded, so an event with the call that asked is the workload's.
+    """
+    asked = ~event.asker_call.is_("none")
+    is_awaited = event.kind.is_in(AWAITED_KINDS) & ~event.why.is_in(NOT_AWAITED_WHYS)
+    is_awaited |= event.kind.is_("writeback") & event.why.is_("sync")
+    is_awaited &= asked
+    ids: I64 = np.unique(event.event_id[is_awaited])
+    while True:
+        within = np.isin(event.parent_id, ids) & (event.parent_id > 0) & ~np.isin(event.event_id, ids)
+        if not within.any():
+            return ids
+        ids = np.unique(np.concatenate((ids, event.event_id[within])))
+
+
+def throttled(event: Event) -> tuple[I64, I64]:
+    """Begins and ends of the times in which dirty throttling held a call of the workload, joined."""
+    rows = np.flatnonzero(event.kind.is_(THROTTLE) & ~event.asker_call.is_("none"))
+    order = rows[np.argsort(event.start_ns[rows], kind="stable")]
+    if not order.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    begin, end = event.start_ns[order], np.maximum.accumulate(event.end_ns[order])
+    is_first = np.concatenate(([True], begin[1:] > end[:-1]))
+    return begin[is_first], end[np.concatenate((np.flatnonzero(is_first)[1:] - 1, [order.size - 1]))]
+
+
+class Waits:
+    """Finds for rows of the block table what the workload waited for."""
+
+    def __init__(self, block: Block, event: Event | None) -> None:
+        self._block = block
+        self._waited = block.read_categorical("waited")
+        call, submitter = block.read_categorical("call"), block.read_categorical("submitter")
+        self._is_waiting_call = _both(call, WAITING_CALLS, submitter, block.op.is_("write"))
+        self._event_id = block.read("event_id")
+        kind = block.read_categorical("event_kind")
+        self._is_writeback = kind.is_in(("writeback", "writeback_inode")) if kind is not None else None
+        self._awaited = awaited_events(event) if event is not None else np.zeros(0, np.int64)
+        self._throttled = throttled(event) if event is not None else (self._awaited, self._awaited)
+
+    def of(self, at: slice) -> npt.NDArray[np.int8]:
+        """The index in WAITED of each of these rows."""
+        by_event = self._is_waiting_call[at].copy()
+        if self._event_id is not None and self._awaited.size:
+            by_event |= np.isin(self._event_id[at], self._awaited)
+        begin, end = self._throttled
+        if self._is_writeback is not None and begin.size:
+            complete = self._block.complete_ns[at]
+            pause = np.maximum(np.searchsorted(begin, complete, side="right") - 1, 0)
+            by_event |= self._is_writeback[at] & (begin[pause] <= complete) & (complete <= end[pause])
+        waited = np.where(by_event, EVENT, NOT_SEEN).astype(np.int8)
+        if self._waited is not None:
+            codes = self._waited.codes[at]
+            for word, code in (("event", EVENT), ("completion", COMPLETION)):
+                if word in self._waited.labels:
+                    waited[codes == self._waited.labels.index(word)] = code
+        return waited
+
+
+def _both(
+    call: Categorical | None, calls: tuple[str, ...], submitter: Categorical | None, writes: Flags
+) -> Flags:
+    """Writes that a task of the workload sent itself in one of these calls."""
+    if call is None or submitter is None:
+        return np.zeros(writes.size, dtype=np.bool_)
+    return np.asarray(writes & call.is_in(calls) & submitter.is_("workload"))

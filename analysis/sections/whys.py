@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Why requests were sent: requests, bytes and latency by cause, what waited for them, causes by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis import units
+from analysis.measures.origin.requests import PhaseWhy, Whys
+from analysis.measures.origin.waited import COMPLETION, EVENT
+from analysis.measures.results import Results
+from analysis.origins.rules import UNKNOWN
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run
+from analysis.sections.spec import SectionSpec
+from analysis.tables.block import CLASSES
+from analysis.tables.load import Tables
+
+MOST_ROWS = 20
+MOST_OF_PHASE = 3
+MOST_PHASES = 12
+DEFINITION = (
+    "why: NAME(): in that call of the submitting task; commit, checkpoint, log force, writeback, ...: in that"
+    " event, with its reason; else by the kernel thread, its work item or the bio's end function; unknown: no"
+    " rule fits (analysis/origins has the rules). A request of several bios counts for its first. ended: a"
+    " thread of the workload woke as the request ended. event: it did not, but the workload waited for the"
+    " commit, checkpoint, log force or throttling that the request belongs to, or sent it in a call that"
+    ' returns when it is on the disk. All others: not seen, which is not "no". Q2C: see request latency.'
+)
+
+
+def build_whys(run: Run, tables: Tables, results: Results) -> list[Section]:
+    """Causes; no section for a run that is older than these."""
+    whys = results.origins.whys
+    if whys is None:
+        return []
+    section = Section()
+    section.tables.append(_causes(whys))
+    if written := _written(whys):
+        section.tables.append(written)
+    if phases := _by_phase(whys):
+        section.tables.append(phases)
+    section.notes += _notes(whys, results)
+    section.definition = DEFINITION
+    return [section]
+
+
+def _causes(whys: Whys) -> Table:
+    rows = []
+    for row in whys.rows[:MOST_ROWS]:
+        rows.append(
+            (
+                row.why,
+                units.count(row.requests),
+                units.bytes_(row.read_bytes) if row.read_bytes else "-",
+                units.bytes_(row.write_bytes) if row.write_bytes else "-",
+                units.percent(row.waited[COMPLETION] / row.requests),
+                units.percent(row.waited[EVENT] / row.requests),
+                units.ns(row.mean_ns),
+                units.ns(row.p99_ns),
+            )
+        )
+    heads = ("<why", "requests", "read", "written", "waited %:\nended", "&\nevent", "Q2C\nmean", "&\np99")
+    return Table(heads, rows, least_left=20)
+
+
+def _written(whys: Whys) -> Table | None:
+    """Bytes written by cause and class; none if nothing was written."""
+    shown = [i for i, _ in enumerate(CLASSES) if any(row.written_by_class[i] for row in whys.rows)]
+    written = sum(row.write_bytes for row in whys.rows)
+    rows = [
+        (
+            row.why,
+            *(units.bytes_(row.written_by_class[i]) if row.written_by_class[i] else "-" for i in shown),
+            units.percent(row.write_bytes / written),
+        )
+        for row in whys.rows[:MOST_ROWS]
+        if row.write_bytes
+    ]
+    return (
+        Table(("<written", *(CLASSES[i] for i in shown), "% of all"), rows, least_left=20) if rows else None
+    )
+
+
+def _by_phase(whys: Whys) -> Table | None:
+    """The causes with most bytes of each phase; none if there is one phase or no cause."""
+    phases = list(dict.fromkeys(row.phase for row in whys.by_phase))
+    if len(phases) < 2:
+        return None
+    rows = [row for phase in phases[:MOST_PHASES] for row in _of_phase(whys.by_phase, phase)]
+    return Table(("<phase", "<why", "requests", "read", "written", "waited %"), rows)
+
+
+def _of_phase(rows: list[PhaseWhy], phase: str) -> Iterator[tuple[str, ...]]:
+    for i, row in enumerate([row for row in rows if row.phase == phase][:MOST_OF_PHASE]):
+        yield (
+            "" if i else phase,
+            row.why,
+            units.count(row.requests),
+            units.bytes_(row.read_bytes) if row.read_bytes else "-",
+            units.bytes_(row.write_bytes) if row.write_bytes else "-",
+            units.percent(row.waited / row.requests),
+        )
+
+
+def _notes(whys: Whys, results: Results) -> list[str]:
+    notes = [
+        f"every request is in one row: {whys.requests:,} requests, {units.bytes_(whys.bytes)}, as in"
+        " throughput"
+    ]
+    if more := whys.rows[MOST_ROWS:]:
+        notes.append(
+            f"{len(more)} more causes: {sum(row.requests for row in more):,} requests,"
+            f" {units.bytes_(sum(row.bytes for row in more))}"
+        )
+    if len(phases := dict.fromkeys(row.phase for row in whys.by_phase)) > MOST_PHASES:
+        notes.append(f"{len(phases) - MOST_PHASES} more phases")
+    if whys.by_phase and len(phases) > 1:
+        notes.append(f"by phase: the {MOST_OF_PHASE} causes with most bytes, by time of completion")
+    notes.append(_unknown(whys))
+    return notes
+
+
+def _unknown(whys: Whys) -> str:
+    row = whys.row(UNKNOWN)
+    if row is None:
+        return "unknown: none"
+    kinds = "; ".join(
+        f"{kind.comm}{f', work {kind.work}' if kind.work else ''}"
+        f"{f', end {kind.end_io}' if kind.end_io else ''}: {kind.requests:,} requests"
+        for kind in whys.unknown
+    )
+    share = units.percent(row.bytes / whys.bytes if whys.bytes else 0.0)
+    return (
+        f"unknown: {units.percent(row.requests / whys.requests)} % of requests, {share} % of bytes ({kinds})"
+    )
+
+
+SECTIONS = (
+    SectionSpec(
+        "whys",
+        "Why requests were sent",
+        720,
+        build_whys,
+        collectors=("block",),
+        of_disks=True,
+        counts_all=True,
+    ),
+)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where the written bytes went: from the application's calls to the disk, for the run and by phase."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.app import unseen
+from analysis.measures.origin.written import Written, WrittenRow
+from analysis.measures.results import Results
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
+
+MOST_PHASES = 20
+DEFINITION = (
+    "application: bytes returned by calls that write. dirtied: bytes that became dirty in regular files, in"
+    " whole pages. overwritten while dirty: application - direct - dirtied; parts of pages that nobody wrote"
+    " make it smaller. deleted: dirty as their file was cut or removed, in any file system that the workload"
+    " used. left: dirtied - deleted - data: still dirty at the end, in flight at an edge of the recording,"
+    " stored as metadata (btrfs inlines small files) or compressed. data, metadata, journal: requests by"
+    " class, see throughput, which compares them with the device's own counter; other: of unknown class."
+    " direct: of data, direct I/O. factor: bytes on the disk for each that the application wrote. By phase:"
+    " the disk writes later what a phase dirtied, so the sums hold for the run, not for a phase."
+)
+
+
+def build_written(run: Run, tables: Tables, results: Results) -> list[Section]:
+    """The balance of the run, and a row a phase; no section for an older run, or without writes."""
+    written = results.origins.written
+    if written is None or not (written.whole.device or written.whole.app):
+        return []
+    section = Section()
+    section.facts += _balance(written, bool(results.app.uncounted))
+    if len(written.phases) > 1:
+        section.tables.append(_phases(written, bool(results.app.uncounted)))
+    section.notes += _notes(run, written, results)
+    section.definition = DEFINITION
+    return [section]
+
+
+def _balance(written: Written, is_bound: bool) -> list[tuple[str, str]]:
+    whole = written.whole
+    facts = []
+    if whole.app is not None:
+        facts.append(("application wrote", unseen.at_least(units.bytes_(whole.app), is_bound)))
+    if written.overwritten is not None:
+        what = "- overwritten while dirty" if written.overwritten >= 0 else "+ rest of pages, mapped stores"
+        facts.append((what, units.bytes_(abs(written.overwritten))))
+    if whole.dirtied is not None:
+        bound = " at most" if not written.is_exact else ""
+        facts.append(("= dirtied", f"{units.bytes_(whole.dirtied)}{bound}"))
+    if whole.direct:
+        facts.append(("  direct I/O, never dirty", units.bytes_(whole.direct)))
+    if written.is_exact and written.deleted is not None:
+        facts.append(("- deleted while dirty", units.bytes_(written.deleted)))
+    if written.left is not None:
+        what = "- left" if written.deleted is not None else "- deleted, or left"
+        facts.append((what, units.bytes_(written.left)))
+    elif written.not_sent is not None and not written.is_exact:
+        what = "- never sent" if written.not_sent >= 0 else "+ rest of pages, mapped stores"
+        facts.append((what, units.bytes_(abs(written.not_sent))))
+    facts.append(("= data sent to the disk", units.bytes_(whole.data)))
+    facts += [
+        (f"+ {name}", units.bytes_(size))
+        for name, size in (("metadata", whole.metadata), ("journal", whole.journal), ("other", whole.other))
+        if size
+    ]
+    factor = f", {units.figures(whole.amplification)} for each byte" if whole.amplification else ""
+    facts.append(("= written to the disk", f"{units.bytes_(whole.device)}{factor}"))
+    return facts
+
+
+def _phases(written: Written, is_bound: bool) -> Table:
+    rows = [
+        (
+            row.name,
+            unseen.at_least(units.bytes_(row.app), is_bound and row.app is not None),
+            units.bytes_(row.dirtied),
+            *(_size(size) for size in (row.data, row.metadata, row.journal, row.other)),
+            _factor(row),
+        )
+        for row in written.phases[:MOST_PHASES]
+    ]
+    heads = ("<phase", "application", "dirtied", "data", "metadata", "journal", "other", "factor")
+    return Table(heads, rows)
+
+
+def _size(size: int) -> str:
+    return units.bytes_(size) if size else "-"
+
+
+def _factor(row: WrittenRow) -> str:
+    return units.figures(row.amplification) if row.amplification is not None else "-"
+
+
+def _notes(run: Run, written: Written, results: Results) -> list[str]:
+    whole, notes = written.whole, []
+    if whole.app is None:
+        notes.append(f"the application's bytes are not known: {results.app.absent}")
+    if whole.dirtied is None:
+        notes.append(f"dirtied bytes are not known: {run.absent('events')}")
+    elif whole.large:
+        notes.append(
+            f"{units.percent(whole.large / whole.dirtied)} % of the dirtied bytes are of folios of more than"
+            " one page, which are dirty as a whole: dirtied is a bound, and what was overwritten, deleted or"
+            " left is one number"
+        )
+    if len(written.phases) > MOST_PHASES:
+        notes.append(f"{len(written.phases) - MOST_PHASES} more phases")
+    notes += unseen.sentence(results.app.uncounted)
+    return notes
+
+
+SECTIONS = (
+    SectionSpec(
+        "written",
+        "Where the written bytes went",
+        710,
+        build_written,
+        collectors=("block", "calls", "events"),
+        counts_all=True,
+    ),
+)

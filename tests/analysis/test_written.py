@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where the written bytes went: the sums of a run and of its phases, against arithmetic on the rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.measures.origin.written import Written
+from analysis.measures.results import measure
+from analysis.render.text import render
+from analysis.rundir.run import open_run
+from analysis.sections.document import make_document
+from analysis.tables.load import load_tables
+from tests.analysis.synthetic import BIN_NS, START_NS, Spec, request
+
+FUNCTIONS = ["ext4_end_bio", "iomap_dio_bio_end_io"]
+PHASES = [
+    {"name": "create", "start_ns": START_NS + 10 * BIN_NS, "end_ns": START_NS + 20 * BIN_NS},
+    {"name": "sync", "start_ns": START_NS + 20 * BIN_NS, "end_ns": START_NS + 30 * BIN_NS},
+]
+
+
+def sent(at_bin: float, size: int, class_: str, **more: Any) -> dict[str, Any]:
+    row = request(START_NS + int(at_bin * BIN_NS), 8, size, event_kind="none", submitter="workload", **more)
+    return {**row, "class": class_, "call": "write", "call_state": "open"}
+
+
+BLOCK = [
+    sent(12.5, 40960, "data"),
+    sent(13.5, 8192, "data", end_io_id=2),
+    sent(14.5, 4096, "metadata"),
+    sent(21.5, 20480, "journal"),
+    sent(22.5, 16384, "data"),
+    sent(23.5, 12288, "unknown"),
+    sent(24.5, 65536, "data", op="read"),
+    sent(35.5, 4096, "metadata", op="write_zeroes"),
+]
+CALLS = [
+    {"bin_ns": START_NS + 12 * BIN_NS, "call": "write", "bytes": 100_000, "target": "target"},
+    {"bin_ns": START_NS + 22 * BIN_NS, "call": "write", "bytes": 9000, "target": "target"},
+    {"bin_ns": START_NS + 22 * BIN_NS, "call": "write", "bytes": 7777, "target": "elsewhere"},
+    {"bin_ns": START_NS + 22 * BIN_NS, "call": "read", "bytes": 5555, "target": "target"},
+]
+
+
+def dirtied(large: int = 0) -> list[dict[str, Any]]:
+    return [
+        {"bin_ns": START_NS + 12 * BIN_NS, "bytes": 65536, "folios": 16, "large_folio_bytes": large},
+        {"bin_ns": START_NS + 22 * BIN_NS, "bytes": 8192, "folios": 2},
+    ]
+
+
+def measured(
+    path: Path, dirty: list[dict[str, Any]] | None, deleted: int | None = None
+) -> tuple[Written, str]:
+    spec = Spec(block=BLOCK, call=CALLS, dirtied=dirty, function=FUNCTIONS, phases=PHASES)
+    run = open_run(spec.write(path))
+    tables = load_tables(run)
+    results = measure(run, tables)
+    written = results.origins.written
+    assert written is not None
+    text = render(make_document(run, tables, results))
+    section = text[text.index("WHERE THE WRITTEN") :]
+    return written, section[: section.index("\nWHY")]
+
+
+def test_sums_are_those_of_the_rows(tmp_path: Path) -> None:
+    written, _ = measured(tmp_path / "r", dirtied())
+    whole = written.whole
+    assert (whole.app, whole.dirtied, whole.direct) == (109_000, 73_728, 8192)
+    assert (whole.data, whole.metadata, whole.journal, whole.other) == (65_536, 8192, 20_480, 12_288)
+    assert whole.device == sum(int(row["bytes"]) for row in BLOCK) - 65_536  # less what was read
+    assert whole.amplification == pytest.approx(whole.device / 109_000)
+    assert written.overwritten == 109_000 - 8192 - 73_728
+    assert written.left == 73_728 - (65_536 - 8192)
+
+
+def test_phases_have_what_was_written_in_them(tmp_path: Path) -> None:
+    written, text = measured(tmp_path / "r", dirtied())
+    rows = {row.name: row for row in written.phases}
+    create, sync, rest = rows["create"], rows["sync"], rows["(no phase)"]
+    assert (create.app, create.dirtied, create.data, create.metadata) == (100_000, 65_536, 49_152, 4096)
+    assert (sync.app, sync.dirtied, sync.data, sync.journal) == (9000, 8192, 16_384, 20_480)
+    assert (rest.app, rest.metadata, rest.data) == (0, 4096, 0)
+    assert rest.amplification is None
+    assert sum(row.device for row in written.phases) == written.whole.device
+    assert "create" in text and all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_large_folios_leave_only_what_holds(tmp_path: Path) -> None:
+    written, text = measured(tmp_path / "r", dirtied(large=16_384))
+    assert written.overwritten is None and written.left is None
+    assert written.not_sent == 109_000 - 65_536
+    assert (
+        "73.7 kB at most" in text and "never sent" in text and "more than one page" in " ".join(text.split())
+    )
+
+
+def test_without_events_dirtied_bytes_are_not_known(tmp_path: Path) -> None:
+    written, text = measured(tmp_path / "r", None)
+    assert written.whole.dirtied is None and written.left is None
+    assert "dirtied bytes are not known" in text
