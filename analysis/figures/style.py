@@ -86,6 +86,20 @@ DISKS: tuple[tuple[str, Dash], ...] = (
 DISK_SPREAD = "#D3DAE2"  # from the lowest to the highest of more disks
 DISK_MIDDLE = "#1B3A5C"
 DISK_BUSIEST = "#C4661F"
+# what the workload's threads do
+THREADS = {
+    "user": "#EFEFEF",
+    "kernel": "#B9C3CC",
+    "ready": "#FFE68A",
+    "read": READ,
+    "write": WRITE,
+    "journal": JOURNAL,
+    "lock": "#B07A00",
+    "throttle": "#8A7A4A",
+    "memory": "#C3A6D8",
+    "other": UNKNOWN,
+}
+THREADS_HATCH = {"ready": "////", "throttle": "....", "memory": "xxxx", "other": "\\\\\\\\"}
 SLEEP = "#B07A00"
 SPIN = "#7A1F1F"
 DIRTY = "#8A7A4A"

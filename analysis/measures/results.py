@@ -21,14 +21,17 @@ from analysis.measures.common.window import QUANTUM_NS, Window, find_window
 from analysis.measures.cpu.profile import CpuProfile, measure_profile
 from analysis.measures.device.own_counters import measure_own_counters
 from analysis.measures.device.results import DeviceResults, measure_devices
-from analysis.measures.locks.lock_waiters import shown_waits, tested_filesystem
+from analysis.measures.locks.lock_waiters import shown_waits
 from analysis.measures.locks.results import LockResults, measure_locks, measure_waiters
 from analysis.measures.origin.results import OriginResults, measure_origins
 from analysis.measures.stack.over_time import BelowVolumes, measure_below
 from analysis.measures.stack.results import StackResults, measure_stack
+from analysis.measures.threads.results import ThreadResults, measure_threads
 from analysis.rundir.devices import is_spinning
 from analysis.rundir.layout import Geometry, read_geometry
 from analysis.rundir.run import Run
+from analysis.rundir.tested import tested_filesystem
+from analysis.tables import thread, thread_time
 from analysis.tables.load import Tables
 
 PICTURE_BINS = 240
@@ -48,6 +51,7 @@ class Results:
     device: DeviceResults
     locks: LockResults
     cpu: CpuProfile | None
+    threads: ThreadResults | None
     memory: MemoryLevels | None
     correlations: Correlations
     origins: OriginResults
@@ -141,6 +145,14 @@ def measure(
         )
         if tables.cpu_sample is not None
         else None,
+        threads=measure_threads(
+            tables.get(thread_time.TABLE),
+            tables.get(thread.TABLE),
+            tables.phases,
+            timeline,
+            window,
+            run.cpus,
+        ),
         memory=measure_memory(tables.counter, timeline) if tables.counter else None,
         correlations=measure_correlations(
             run.asked,

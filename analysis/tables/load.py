@@ -175,8 +175,8 @@ def _current(run: Run, spec: TableSpec[Any]) -> Stored | None:
     """The Parquet table, None if it must be made anew.
 
     That is so if raw/ has a recording of another size (recording went on after the last report), if the
-    recorded time has become known otherwise (an older program made the table, or the session was killed), and
-    if the table lacks columns.
+    recorded time has become known otherwise (an older program made the table, or the session was killed), if
+    rules that make its columns have changed, and if the table lacks columns.
     """
     try:
         stored = _read_parquet(run, spec)
@@ -187,6 +187,7 @@ def _current(run: Run, spec: TableSpec[Any]) -> Stored | None:
     except OSError:
         return stored  # no raw/ here: the table is all there is
     same = same and stored.about.get("recorded_ns") == recorded_ns(spec.time, _recorded(run))
+    same = same and stored.about.get("made_by", "") == spec.made_by
     return stored if same and not stored.absent else None
 
 
@@ -210,7 +211,8 @@ def _convert(run: Run, spec: TableSpec[Any]) -> None:
     recording = open_recording(source, spec.name, spec.rows_most)
     edit = spec.correct(recording, run) if spec.correct else unchanged
     derived = spec.derive(recording, run) if spec.derive else {}
-    write_recording(recording, spec.columns, target, spec.time, edit, _recorded(run), derived)
+    recording = spec.extend(recording, run) if spec.extend else recording
+    write_recording(recording, spec.columns, target, spec.time, edit, _recorded(run), derived, spec.made_by)
 
 
 def _load(run: Run, spec: TableSpec[Any]) -> Stored | None:

@@ -41,6 +41,9 @@ class TableSpec(Generic[T]):
     # of a .rec file: returns a function that corrects records by what run.json states
     correct: Callable[[Recording, Run], Callable[[Chunk], Chunk]] | None = None
     derive: Derive | None = None  # of a .rec file: compute columns that no recorder writes
+    # of a .rec file: returns the recording with the table's columns, where other files of the run give some
+    extend: Callable[[Recording, Run], Recording] | None = None
+    made_by: str = ""  # digest of our own data that makes columns: tables made by other data are made anew
     take: Callable[[T, rows.Rows], T] = rows.take
     limit_rows: int | None = None  # a larger table is refused; None: LINES_MOST or ROWS_MOST
     notes: str = ""  # for docs/TABLES.md

@@ -229,10 +229,11 @@ def write_recording(
     edit: Callable[[Chunk], Chunk] = lambda chunk: chunk,
     recorded: Recorded = ALWAYS,
     derived: Mapping[str, Derived] = EMPTY,
+    made_by: str = "",
 ) -> None:
     """Convert a recording to Parquet, one row group at a time. `edit` corrects records before that.
 
-    derived: columns that are computed from the corrected records.
+    derived: columns that are computed from the corrected records. made_by: TableSpec.made_by.
 
     Records outside the recorded time are left out, see left_out.py. Raises TableError.
     """
@@ -253,6 +254,7 @@ def write_recording(
         "truncated_bytes": recording.truncated_bytes,
         "bin_ns": recording.bin_ns,
         "recorded_ns": recorded_ns(time, recorded),
+        **({"made_by": made_by} if made_by else {}),
         "enums": {
             c.name: sorted(recording.enums[c.name].items()) for c in columns if c.name in recording.enums
         },

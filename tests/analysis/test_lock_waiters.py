@@ -13,6 +13,7 @@ from analysis.measures.locks import lock_waiters
 from analysis.measures.results import measure
 from analysis.render import text
 from analysis.rundir.run import open_run
+from analysis.rundir.tested import tested_filesystem
 from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, run_json
@@ -70,9 +71,7 @@ def owner(waiter: dict[str, Any], folder: Path, **filesystem: Any) -> str:
     run = open_run(path)
     tables = load_tables(run)
     assert tables.lock_wait is not None
-    found = lock_waiters.measure_waiters(
-        tables.lock_wait, tables.lock_names, lock_waiters.tested_filesystem(run)
-    )
+    found = lock_waiters.measure_waiters(tables.lock_wait, tables.lock_names, tested_filesystem(run))
     (one,) = found.owners
     return one.owner
 

@@ -58,7 +58,10 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
     "analysis": [
         # A run directory's layout is read with the reader of tables, and a table from a run directory.
         # A table's derived columns come from rules that are data.
-        ("analysis.errors", "analysis.visible", "analysis.rundir", "analysis.tables", "analysis.origins"),
+        (
+            *("analysis.errors", "analysis.visible", "analysis.rundir", "analysis.tables"),
+            *("analysis.origins", "analysis.causes"),
+        ),
         ("analysis.measures", "analysis.units"),
         # render/document.py is the data of a document, which sections fill.
         ("analysis.render", "analysis.exporters"),

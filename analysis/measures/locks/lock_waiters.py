@@ -12,16 +12,16 @@ is mounted. An interrupt's owner comes from the inode alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from analysis.causes.roles import roles
 from analysis.measures.locks.waits_by_stack import group
-from analysis.rundir.run import Run, dig
-from analysis.rundir.stack import read_stack
+from analysis.rundir.run import Run
+from analysis.rundir.tested import TestedFilesystem, names_one_of, tested_filesystem
 from analysis.tables import lock_sample, lock_wait
 from analysis.tables.load import Tables
 from analysis.tables.lock import NOTHING_KNOWN, Lock
@@ -50,18 +50,6 @@ DEFINITION = (
     " the lock's inode)."
 )
 INTERRUPTS = "interrupts"
-# Beginnings of names of kernel threads that have the kind of file system, but no device.
-OF_KIND = {
-    "btrfs": ("btrfs-",),
-    "jfs": ("jfsIO", "jfsCommit", "jfsSync"),
-    "nilfs2": ("segctord",),
-    "reiserfs": ("reiserfs",),
-    "f2fs": ("f2fs",),
-    "ext4": ("ext4",),
-    "xfs": ("xfs",),
-    "zfs": ("txg_", "z_", "zvol", "dbu", "arc_", "spl_"),
-}
-OF_BLOCK_LAYER = ("kblockd", "kintegrityd", "scsi_", "nvme", "mmc_", "virtio", "dm_", "kdmflush", "md")
 
 
 @dataclass(frozen=True)
@@ -94,71 +82,20 @@ class Waiters:
         )
 
 
-@dataclass(frozen=True)
-class TestedFilesystem:
-    """Names and numbers of the tested file system's devices, and of the devices below a loop disk."""
-
-    kind: str  # ext4
-    is_only: bool  # no other file system of this kind is mounted
-    devices: frozenset[str]  # loop9, 7:9
-    numbers: frozenset[str]  # device numbers of the file system's inodes, as in the lock table
-    below_devices: frozenset[str]
-    below_numbers: frozenset[str]
-
-
-def _words(*values: object) -> frozenset[str]:
-    return frozenset(value for value in values if isinstance(value, str) and value)
-
-
-def tested_filesystem(run: Run) -> TestedFilesystem:
-    """The tested file system as run.json states it."""
-    disks = [dig(run.facts, "device"), dig(run.facts, "journal_device")]
-    further_disks = dig(run.facts, "more_devices")
-    disks += further_disks if isinstance(further_disks, list) else []
-    # several devices or volumes of DIR= are in "stack" alone
-    disks += [node.facts for node in read_stack(run).root_nodes]
-    disks = [disk for disk in disks if isinstance(disk, Mapping)]
-    numbers = dig(run.facts, "filesystem", "numbers")
-    numbers = numbers if isinstance(numbers, list) else []
-    lower_disks = [disk["below"] for disk in disks if isinstance(disk.get("below"), Mapping)]
-    dev = [disk.get("dev") for disk in disks]
-    names = [disk.get("name") for disk in disks]
-    mounted = dig(run.facts, "filesystem", "block_device")
-    mounts = dig(run.facts, "filesystem", "mounts")  # of a device that was watched
-    names += (
-        [mount.get("device") for mount in mounts if isinstance(mount, Mapping)]
-        if isinstance(mounts, list)
-        else []
-    )
-    return TestedFilesystem(
-        kind=run.text("filesystem", "name"),
-        is_only=dig(run.facts, "filesystem", "others_of_kind") == 0,
-        devices=_words(*dev, *names, *numbers, mounted, dig(run.facts, "filesystem", "bdi")),
-        numbers=_words(*dev, *numbers),
-        below_devices=_words(*(disk.get(key) for disk in lower_disks for key in ("name", "dev"))),
-        below_numbers=_words(*(disk.get("dev") for disk in lower_disks)),
-    )
-
-
-def _names_one_of(name: str, devices: frozenset[str]) -> bool:
-    """Whether a thread's name has one of the devices: jbd2/loop9-8, flush-7:9, xfs-cil/loop9, f2fs_gc-7:9."""
-    return any(re.search(rf"(?:^|[/_-]){re.escape(device)}(?:$|[-:])", name) for device in devices)
-
-
 def _of_kernel(name: str, lock: Lock, filesystem: TestedFilesystem) -> str:
     disks = {device for device in filesystem.devices if ":" not in device}
     if name in disks:  # a loop device's worker has the device's name alone
         return DISK
-    if _names_one_of(name, filesystem.devices):
+    if names_one_of(name, filesystem.devices):
         return FILESYSTEM
-    if _names_one_of(name, filesystem.below_devices):
+    if names_one_of(name, filesystem.below_devices):
         return DISK
     device = lock.device or (lock.dev if lock.ino else "")
     if device in filesystem.numbers:
         return FILESYSTEM
-    if device in filesystem.below_numbers or name.startswith(OF_BLOCK_LAYER):
+    if device in filesystem.below_numbers or name.startswith(roles().block_layer):
         return DISK
-    if not device and filesystem.is_only and name.startswith(OF_KIND.get(filesystem.kind, ("\0",))):
+    if not device and filesystem.is_only and name.startswith(roles().of_kind.get(filesystem.kind, ("\0",))):
         return FILESYSTEM
     return OTHERS
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.locks import lock_holders, lock_samples, lock_waiters, lock_waits
+from analysis.rundir.tested import TestedFilesystem
 from analysis.tables.load import Tables
 from analysis.tables.lock_wait import LockWait
 
@@ -30,7 +31,7 @@ class LockResults:
         return replace(self, waits=None)
 
 
-def measure_waiters(tables: Tables, tested: lock_waiters.TestedFilesystem) -> lock_waiters.Waiters | None:
+def measure_waiters(tables: Tables, tested: TestedFilesystem) -> lock_waiters.Waiters | None:
     """Waits of all tasks by owner; None without a lock_wait table."""
     if tables.lock_wait is None:
         return None

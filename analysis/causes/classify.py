@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The cause of a wait: by the kernel stack that the thread slept with, and by what the task says itself.
+
+1. Frames of the scheduler, of tracing and of the generic ways to wait are left out.
+2. A rule that holds anywhere in the stack wins: memory reclaim, dirty throttling, room in the journal.
+   Of several, the outermost.
+3. A lock that the task itself names (task_struct.blocker) is the cause. A semaphore is not: buffers have one.
+4. Else the innermost frame that a rule knows is what was waited for; of a lock, the caller is the place.
+5. Without a rule: I/O if the task says so (in_iowait), else unknown. Nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from analysis.causes.rules import IO, LOCK, NO_STACK, STOPPED, UNKNOWN, Rule, Rules, rules
+
+NO_LOCK = "none"
+SEMAPHORE = "semaphore"
+IO_WAIT, OTHER = "io_wait", "other"  # states of the thread_time table
+KTHREAD = "kthread"
+PLACE_LETTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """The cause of a wait, and the function that told it; of an unknown stack its innermost function."""
+
+    cause: str
+    place: str
+
+
+def function_name(frame: str) -> str:
+    """The function of a frame, without offset, module and the compiler's suffixes (.isra.0, .constprop.0)."""
+    return frame.split("+", 1)[0].split(" ", 1)[0].split(".", 1)[0]
+
+
+def _holds(rule: Rule, names: Sequence[str], at: int) -> bool:
+    if (rule.first or rule.main) and at:
+        return False
+    if rule.main and list(names[at + 1 : at + 2]) != [KTHREAD]:
+        return False
+    if not rule.functions.match(names[at]):
+        return False
+    return rule.under is None or any(rule.under.match(name) for name in names[at + 1 :])
+
+
+def _anywhere(names: Sequence[str], known: Rules) -> Waited | None:
+    """The cause by the rules that hold anywhere; the place is the innermost function of that cause."""
+    found = [
+        Waited(rule.cause, names[at])
+        for at in range(len(names))
+        for rule in known.rules
+        if rule.anywhere and _holds(rule, names, at)
+    ]
+    return next((one for one in found if one.cause == found[-1].cause), None)
+
+
+def _innermost(names: Sequence[str], known: Rules) -> Waited | None:
+    """The cause of the innermost frame that has one. Of a frame, the first rule that holds."""
+    for at, name in enumerate(names):
+        if known.locks.match(name):
+            outside = [outer for outer in names[at + 1 :] if not known.locks.match(outer)]
+            return Waited(LOCK, outside[0] if outside else name)
+        for rule in known.rules:
+            if not rule.anywhere and _holds(rule, names, at):
+                return Waited(rule.cause, name)
+    return None
+
+
+@lru_cache(maxsize=1 << 16)
+def classify(frames: tuple[str, ...], state: str = "", lock_kind: str = NO_LOCK) -> Waited:
+    """The cause of a wait. frames: innermost first. state, lock_kind: of the thread_time table."""
+    known = rules()
+    if state == OTHER:
+        return Waited(STOPPED, "")
+    names = tuple(name for frame in frames if (name := function_name(frame)) and not known.skip.match(name))
+    found = _anywhere(names, known)
+    is_lock = lock_kind not in ("", NO_LOCK)
+    if found is None and is_lock and lock_kind != SEMAPHORE:
+        outside = [name for name in names if not known.locks.match(name)]
+        found = Waited(LOCK, outside[0] if outside else "")
+    if found is None:
+        found = _innermost(names, known)
+    if found is None and is_lock:
+        found = Waited(LOCK, names[0] if names else "")
+    if found is None and state == IO_WAIT:
+        found = Waited(IO, names[0] if names else "")
+    if found is None:
+        found = Waited(UNKNOWN, names[0]) if names else Waited(NO_STACK, "")
+    return Waited(found.cause, found.place[:PLACE_LETTERS])
