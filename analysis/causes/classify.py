@@ -37,23 +37,26 @@ def function_name(frame: str) -> str:
     return frame.split("+", 1)[0].split(" ", 1)[0].split(".", 1)[0]
 
 
-def _holds(rule: Rule, names: Sequence[str], at: int) -> bool:
+def _place(rule: Rule, names: Sequence[str], at: int) -> str | None:
+    """The function by which a rule holds at a frame: the outer one that it asks for, or the frame's own."""
     if (rule.first or rule.main) and at:
-        return False
+        return None
     if rule.main and list(names[at + 1 : at + 2]) != [KTHREAD]:
-        return False
+        return None
     if not rule.functions.match(names[at]):
-        return False
-    return rule.under is None or any(rule.under.match(name) for name in names[at + 1 :])
+        return None
+    if rule.under is None:
+        return names[at]
+    return next((name for name in names[at + 1 :] if rule.under.match(name)), None)
 
 
 def _anywhere(names: Sequence[str], known: Rules) -> Waited | None:
     """The cause by the rules that hold anywhere; the place is the innermost function of that cause."""
     found = [
-        Waited(rule.cause, names[at])
+        Waited(rule.cause, place)
         for at in range(len(names))
         for rule in known.rules
-        if rule.anywhere and _holds(rule, names, at)
+        if rule.anywhere and (place := _place(rule, names, at)) is not None
     ]
     return next((one for one in found if one.cause == found[-1].cause), None)
 
@@ -65,8 +68,8 @@ def _innermost(names: Sequence[str], known: Rules) -> Waited | None:
             outside = [outer for outer in names[at + 1 :] if not known.locks.match(outer)]
             return Waited(LOCK, outside[0] if outside else name)
         for rule in known.rules:
-            if not rule.anywhere and _holds(rule, names, at):
-                return Waited(rule.cause, name)
+            if not rule.anywhere and (place := _place(rule, names, at)) is not None:
+                return Waited(rule.cause, place)
     return None
 
 

@@ -96,7 +96,7 @@ THREADS = {
     "journal": JOURNAL,
     "lock": "#B07A00",
     "throttle": "#8A7A4A",
-    "memory": "#C3A6D8",
+    "memory": "#DDBDF0",
     "other": UNKNOWN,
 }
 THREADS_HATCH = {"ready": "////", "throttle": "....", "memory": "xxxx", "other": "\\\\\\\\"}

@@ -40,8 +40,8 @@ HELD_UP_BY = {
 DEFINITION = (
     "time: of all threads of the role together; share: of their time without waits of their own will (no"
     " work, children, sleep, pipes). waits: that ended; in: the function that the kernel stack names, by the"
-    " rules of analysis/causes. on a CPU: split by CPU samples into own code, kernel, interrupts, spinning. ready:"
-    " runnable, by what ran on that CPU meanwhile. The kernel's own counts: run time and run delay of"
+    " rules of analysis/causes. on a CPU: split by CPU samples into own code, kernel, interrupts, spinning."
+    " ready: runnable, by what ran on that CPU meanwhile. The kernel's own counts: run time and run delay of"
     " /proc/PID/schedstat, I/O delay of taskstats."
 )
 

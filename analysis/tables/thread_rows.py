@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from analysis.causes.classify import NO_LOCK, Waited, classify
 from analysis.causes.roles import OTHER, ROLES, role_of
-from analysis.causes.rules import NO_STACK, NONE, rules
+from analysis.causes.rules import NONE, rules
 from analysis.errors import TableError
 from analysis.rundir.recorded_time import recorded_time
 from analysis.rundir.run import Run
@@ -257,12 +257,7 @@ class _Converter:
     def _cause(self, state: str, stack_id: int, lock_kind: str) -> Waited:
         if state not in WAITING:
             return Waited(NONE, "")
-        if state not in ASLEEP:
-            return classify((), state)
-        frames = self._names.stacks.get(stack_id)
-        if frames is None and lock_kind in ("", NO_LOCK):
-            return Waited(NO_STACK, "")
-        return classify(frames or (), state, lock_kind)
+        return classify(self._names.stacks.get(stack_id, ()), state, lock_kind)
 
     def _split(self, rows: Chunk, hits: npt.NDArray[np.int64]) -> Chunk:
         """Each running row with samples, of its own or of its thread, as up to four rows of SPLIT."""

@@ -205,6 +205,29 @@ EVENT: Sequence[Field] = (
 DIRTIED: Sequence[Field] = tuple(
     (name, "Q", "u64", 1, None) for name in ("bin_ns", "length_ns", "bytes", "folios", "large_folio_bytes")
 )
+THREAD_TIME: Sequence[Field] = (
+    ("bin_ns", "Q", "u64", 1, None),
+    ("length_ns", "Q", "u64", 1, None),
+    ("ns", "Q", "u64", 1, None),
+    ("max_ns", "Q", "u64", 1, None),
+    ("lock_id", "Q", "u64", 1, None),
+    ("count", "I", "u32", 1, None),
+    ("thread", "I", "u32", 1, None),
+    ("stack_id", "i", "i32", 1, None),
+    ("work_id", "I", "u32", 1, None),
+    ("samples", "I", "u32", 1, None),
+    ("samples_user", "I", "u32", 1, None),
+    ("samples_irq", "I", "u32", 1, None),
+    ("samples_softirq", "I", "u32", 1, None),
+    ("samples_spin", "I", "u32", 1, None),
+    ("state", "B", "u8", 1, "thread_state"),
+    ("by", "B", "u8", 1, "thread_role"),
+    ("call", "B", "u8", 1, "call_name"),
+    ("call_target", "B", "u8", 1, "call_target"),
+    ("lock_kind", "B", "u8", 1, "thread_lock"),
+    ("in_transaction", "B", "u8", 1, None),
+    ("work_name", "24s", "char", 24, None),
+)
 TABLES: Mapping[str, Sequence[Field]] = {
     "block": BLOCK,
     "volume": VOLUME,
@@ -283,6 +306,11 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
         )
     ),
     "lock_waiter": dict(enumerate(["workload", "kernel_thread", "interrupt", "recorder", "other"])),
+    "thread_state": dict(enumerate(["running", "runnable", "sleeping", "blocked", "io_wait", "other"])),
+    "thread_role": dict(
+        enumerate(["unknown", "workload", "kernel", "filesystem", "disk", "recorder", "other", "idle"])
+    ),
+    "thread_lock": dict(enumerate(["none", "mutex", "semaphore", "rwsem_read", "rwsem_write"])),
     "lock_doing": dict(enumerate(["spin_seen", "spin_unseen", "holding"])),
     "call_name": {**dict(enumerate(CALL_NAMES.split())), 255: "none"},
     "call_target": dict(enumerate(["target", "elsewhere", "unknown"])),
@@ -331,6 +359,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "counter": {},
     "event": {"comm": b"worker", "asker_call": "none"},
     "dirtied": {"length_ns": BIN_NS},
+    "thread_time": {"thread": 1, "stack_id": -1, "length_ns": BIN_NS, "call": "none", "work_name": b""},
 }
 
 
@@ -556,6 +585,8 @@ class Spec:
     stack: list[dict[str, Any]] = field(default_factory=list)
     phases: list[dict[str, Any]] = field(default_factory=list)
     paths: list[dict[str, Any]] | None = None  # None: there is no such file
+    thread_time: list[dict[str, Any]] | None = None
+    thread: list[dict[str, Any]] | None = None
     event: list[dict[str, Any]] | None = None  # None: there is no such file
     dirtied: list[dict[str, Any]] | None = None  # None: there is no such file
     function: list[str] | None = None  # kernel functions, numbered from 1; None: there is no such file
@@ -568,6 +599,12 @@ class Spec:
         for table in TABLES:
             if getattr(self, table) is not None:
                 (recorder / f"{table}.rec").write_bytes(rec_bytes(table, getattr(self, table)))
+        if self.thread_time is not None:
+            (recorder / "thread_time.rec").write_bytes(
+                rec_bytes("thread_time", self.thread_time, THREAD_TIME)
+            )
+        if self.thread is not None:
+            (recorder / "thread.jsonl").write_text("".join(json.dumps(row) + "\n" for row in self.thread))
         if self.function is not None:
             lines = [json.dumps({"id": i, "name": name}) + "\n" for i, name in enumerate(self.function, 1)]
             (recorder / "function.jsonl").write_text("".join(lines))

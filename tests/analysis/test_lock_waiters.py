@@ -12,8 +12,8 @@ from analysis.measures.clip import measure_clipped
 from analysis.measures.locks import lock_waiters
 from analysis.measures.results import measure
 from analysis.render import text
+from analysis.rundir import tested
 from analysis.rundir.run import open_run
-from analysis.rundir.tested import tested_filesystem
 from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, run_json
@@ -71,7 +71,7 @@ def owner(waiter: dict[str, Any], folder: Path, **filesystem: Any) -> str:
     run = open_run(path)
     tables = load_tables(run)
     assert tables.lock_wait is not None
-    found = lock_waiters.measure_waiters(tables.lock_wait, tables.lock_names, tested_filesystem(run))
+    found = lock_waiters.measure_waiters(tables.lock_wait, tables.lock_names, tested.tested_filesystem(run))
     (one,) = found.owners
     return one.owner
 
