@@ -45,7 +45,15 @@ struct task_struct___cpu {
 	struct thread_info___count thread_info;
 };
 
+/* asm-generic/qspinlock_types.h: any struct of the kernel that begins with an int serves */
+struct qspinlock {
+	atomic_t val;
+};
+
 #pragma clang attribute pop
+
+/* since Linux kernel commit a35b9af4ec2c ("bpf: Add a kfunc for generic type cast") (in v6.2) */
+extern void *bpf_rdonly_cast(const void *object, u32 type_id) __ksym __weak;
 
 /* Set before loading: cpu_context_places() in the recorder. */
 const volatile struct cpu_places cpu_places;
@@ -84,15 +92,26 @@ static __always_inline u64 cpu_variable(u32 at)
 /* False: the count is not known. */
 static __always_inline bool read_preempt_count(u32 *count)
 {
-	struct task_struct___cpu *task = (void *)bpf_get_current_task();
+	struct task_struct___cpu *task;
 	u64 address;
 
-	if (bpf_core_field_exists(task->thread_info.preempt_count)) {
+	if (bpf_core_field_exists(struct task_struct___cpu, thread_info.preempt_count)) {
+		task = (void *)bpf_get_current_task();
 		*count = BPF_CORE_READ(task, thread_info.preempt_count);
 		return true;
 	}
 	address = cpu_variable(cpu_places.preempt_count_at);
-	return address && !bpf_probe_read_kernel(count, sizeof(*count), (void *)address);
+	if (!address)
+		return false;
+	/* A load, where the kernel lets a program make one: 40 ns less than the helper (6.18). */
+	if (bpf_rdonly_cast) {
+		const struct qspinlock *word =
+			bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct qspinlock));
+
+		*count = word->val.counter;
+		return true;
+	}
+	return !bpf_probe_read_kernel(count, sizeof(*count), (void *)address);
 }
 
 static __always_inline enum cpu_context cpu_context_now(void)
