@@ -86,7 +86,7 @@ struct event_record {
 	u64 p3_ns;
 	u64 p4_ns;
 	u64 p5_ns;
-	u32 event_id;  /* 1, 2, ... in order of the begin */
+	u32 event_id;  /* unique, from 1; each CPU counts on its own */
 	u32 parent_id; /* the event in which the task was already; 0: none */
 	u32 count;     /* handles, buffers, inodes or items */
 	u32 dev;       /* the file system's, major << 20 | minor; 0: not known */
@@ -99,10 +99,10 @@ struct event_record {
 	char comm[16]; /* of tid */
 };
 
-/* On the way to the recorder, which turns `caller` into a reason: no kernel address is written. */
+/* On the way to the recorder, which turns the address into what the record lacks: no kernel address is written. */
 struct event_message {
 	struct event_record record;
-	u64 caller; /* address in the kernel function that asked; 0: the record has the reason */
+	u64 address; /* xfs_log_force: in the function that asked. btrfs_commit: the file system. Else 0 */
 };
 
 /* Bytes that became dirty in regular files of the file system under test, in one time bin. */

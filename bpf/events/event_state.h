@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Open events, their records on the way to the recorder, and what other programs are told of them (task_context.h).
+ *
+ * An event that lasts belongs to the task that is in it: one of each kind a task. Kinds may nest; at its end the task's
+ * context is that of the event around it again.
+ */
+#ifndef SEEKMETER_EVENT_STATE_H
+#define SEEKMETER_EVENT_STATE_H
+
+#include "event_kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "common/records.h"
+#include "common/task_context.h"
+
+#define BPF_MAP_TYPE_RINGBUF 27
+#define BPF_RB_NO_WAKEUP \
+	1 /* the recorder polls: a wake for each record would cost more than the record */
+#define OPEN_EVENTS	   8192
+#define BUDGET_NS	   100000000ULL
+#define BYTES_A_PAGE_SHIFT 12
+
+/* Set before loading. */
+const volatile u32 cpus = 1;
+const volatile u64 jiffy_ns = 4000000;
+/* Events of one kind that a CPU records in BUDGET_NS. */
+const volatile u32 budget = 256;
+
+TASK_CONTEXTS
+
+struct event_key {
+	u32 tid;
+	u32 kind;
+};
+
+struct open_event {
+	struct event_message message;
+	u64 mark_ns; /* of the last phase */
+	u64 subject; /* address of the journal or work; never written */
+	u64 inode_ns;
+	u32 is_recorded; /* within the budget */
+	/* the context of the event around it */
+	u32 outer_id;
+	u8 outer_kind;
+	u8 outer_why;
+	u8 has_context;
+	u8 pad[5];
+};
+
+struct event_budget {
+	u64 since_ns;
+	u32 next_id;
+	u32 used[EVENT_KINDS];
+};
+
+/* Keeps the records' layouts in this object's BTF, where the recorder reads them. */
+struct event_record *event_record_used;
+struct dirtied_record *dirtied_record_used;
+
+struct open_event no_event; /* what a new entry is filled with */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20); /* 6,000 messages: the most of some 10 ms within the budget */
+} messages SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, OPEN_EVENTS);
+	__type(key, struct event_key);
+	__type(value, struct open_event);
+} open_events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct event_budget);
+} budgets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct event_counts);
+} counts SEC(".maps");
+
+static __always_inline struct event_counts *my_counts(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&counts, &zero);
+}
+
+static __always_inline u32 this_tid(void)
+{
+	return bpf_get_current_pid_tgid();
+}
+
+/* The number of a new event; 0: too many of this kind came on this CPU of late, and it is only counted. */
+static __always_inline u32 new_id(enum event_kind kind, u64 now)
+{
+	u32 zero = 0;
+	struct event_budget *mine = bpf_map_lookup_elem(&budgets, &zero);
+	struct event_counts *count = my_counts();
+
+	if (!mine || !count || kind >= EVENT_KINDS)
+		return 0;
+	count->seen[kind]++;
+	if (now - mine->since_ns > BUDGET_NS) {
+		mine->since_ns = now;
+		__builtin_memset(mine->used, 0, sizeof(mine->used));
+	}
+	if (mine->used[kind] >= budget) {
+		count->over_budget[kind]++;
+		return 0;
+	}
+	mine->used[kind]++;
+	return mine->next_id++ * cpus + bpf_get_smp_processor_id() + 1;
+}
+
+static __always_inline struct task_context *my_context(void)
+{
+	return have_task_contexts ? make_context(bpf_get_current_task_btf()) : NULL;
+}
+
+/* Fills in the members that all events have. */
+static __always_inline void describe(struct event_record *record, enum event_kind kind,
+				     enum event_why why, u32 dev, u64 now)
+{
+	record->start_ns = now;
+	record->kind = kind;
+	record->why = why;
+	record->dev = dev;
+	record->tid = this_tid();
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
+}
+
+static __always_inline void send(const struct event_message *message)
+{
+	struct event_counts *count;
+
+	if (!bpf_ringbuf_output(&messages, (void *)message, sizeof(*message), BPF_RB_NO_WAKEUP))
+		return;
+	count = my_counts();
+	if (count)
+		count->ring_full++;
+}
+
+static __always_inline struct open_event *find_event(enum event_kind kind)
+{
+	struct event_key key = { .tid = this_tid(), .kind = kind };
+
+	return bpf_map_lookup_elem(&open_events, &key);
+}
+
+static __always_inline void forget_event(enum event_kind kind)
+{
+	struct event_key key = { .tid = this_tid(), .kind = kind };
+
+	bpf_map_delete_elem(&open_events, &key);
+}
+
+/* Begins an event of the current task. NULL: no room. The caller adds to the record and then calls enter_event(). */
+static __always_inline struct open_event *begin_event(enum event_kind kind, enum event_why why,
+						      u32 dev, u64 now)
+{
+	struct event_key key = { .tid = this_tid(), .kind = kind };
+	struct event_counts *count;
+	struct open_event *open;
+	u32 id = new_id(kind, now);
+
+	if (bpf_map_update_elem(&open_events, &key, &no_event, BPF_ANY)) {
+		count = my_counts();
+		if (count)
+			count->no_room++;
+		return NULL;
+	}
+	open = bpf_map_lookup_elem(&open_events, &key);
+	if (!open)
+		return NULL;
+	describe(&open->message.record, kind, why, dev, now);
+	open->message.record.event_id = id;
+	open->is_recorded = id != 0;
+	return open;
+}
+
+/* Tells the other programs that the current task works for this event. */
+static __always_inline void enter_event(struct open_event *open)
+{
+	struct task_context *context = my_context();
+
+	if (!context)
+		return;
+	open->has_context = true;
+	open->outer_id = context->event_id;
+	open->outer_kind = context->event_kind;
+	open->outer_why = context->event_why;
+	open->message.record.parent_id = context->event_id;
+	context->event_id = open->message.record.event_id;
+	context->event_kind = open->message.record.kind;
+	context->event_why = open->message.record.why;
+}
+
+static __always_inline void leave_event(struct open_event *open)
+{
+	struct task_context *context;
+
+	if (!open->has_context)
+		return;
+	open->has_context = false;
+	context = my_context();
+	if (!context)
+		return;
+	context->event_id = open->outer_id;
+	context->event_kind = open->outer_kind;
+	context->event_why = open->outer_why;
+}
+
+/* Ends an open event of the current task, and hands it over. */
+static __always_inline void end_event(struct open_event *open, u64 now)
+{
+	enum event_kind kind = open->message.record.kind;
+
+	open->message.record.end_ns = now;
+	leave_event(open);
+	if (open->is_recorded)
+		send(&open->message);
+	forget_event(kind);
+}
+
+/* The call that the task is in, as in event_record; 0: none, or calls are not recorded. */
+static __always_inline u8 call_of(struct task_context *context)
+{
+	return context && !context->call_is_over ? context->call : 0;
+}
+
+/* Fills in an event without an end. False: it is only counted. */
+static __always_inline bool make_point(struct event_message *message, enum event_kind kind,
+				       enum event_why why, u32 dev)
+{
+	struct task_context *context;
+	u64 now = bpf_ktime_get_ns();
+	u32 id = new_id(kind, now);
+
+	if (!id)
+		return false;
+	__builtin_memset(message, 0, sizeof(*message));
+	describe(&message->record, kind, why, dev, now);
+	message->record.end_ns = now;
+	message->record.event_id = id;
+	context = my_context();
+	if (!context)
+		return true;
+	message->record.parent_id = context->event_id;
+	message->record.asker_call = call_of(context);
+	return true;
+}
+
+static __always_inline u32 dev_of_sb(struct super_block *sb)
+{
+	return sb ? BPF_CORE_READ(sb, s_dev) : 0;
+}
+
+#endif
