@@ -45,7 +45,7 @@ struct {
 	__type(value, struct journal_state);
 } journals SEC(".maps");
 
-struct journal_state no_journal;
+static struct journal_state no_journal;
 
 /* Tasks in an fsync, or in a write that syncs, of an ext4 file. */
 struct {
@@ -56,11 +56,11 @@ struct {
 } sync_tasks SEC(".maps");
 
 /* Threads of the journals seen last. */
-struct journal_thread {
+static struct journal_thread {
 	u64 task;
 	u64 journal;
 } journal_threads[JOURNAL_THREADS];
-u32 next_thread;
+static u32 next_thread;
 
 static __always_inline u64 jiffies(void)
 {

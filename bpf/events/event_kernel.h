@@ -115,9 +115,13 @@ struct bdi_writeback {
 	struct backing_dev_info *bdi;
 };
 
+enum wb_reason {
+	WB_REASON_BACKGROUND,
+};
+
 struct wb_writeback_work {
 	struct super_block *sb;
-	u32 reason;
+	enum wb_reason reason;
 };
 
 struct writeback_control {

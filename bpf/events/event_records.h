@@ -95,7 +95,8 @@ struct event_record {
 	enum event_kind kind;
 	enum event_why why;
 	u8 asker_call; /* enum call_name + 1; 0: none */
-	u8 pad[5];
+	u8 is_open;    /* end_ns is the end of the recording, not the event's */
+	u8 pad[4];
 	char comm[16]; /* of tid */
 };
 
@@ -103,6 +104,26 @@ struct event_record {
 struct event_message {
 	struct event_record record;
 	u64 address; /* xfs_log_force: in the function that asked. btrfs_commit: the file system. Else 0 */
+};
+
+/* An event that has begun, by the task that is in it. */
+struct event_key {
+	u32 tid;
+	u32 kind;
+};
+
+struct open_event {
+	struct event_message message;
+	u64 mark_ns; /* of the last phase */
+	u64 subject; /* address of the journal or work; never written */
+	u64 inode_ns;
+	u32 is_recorded; /* within the budget */
+	/* the context of the event around it */
+	u32 outer_id;
+	u8 outer_kind;
+	u8 outer_why;
+	u8 has_context;
+	u8 pad[5];
 };
 
 /* Bytes that became dirty in regular files of the file system under test, in one time bin. */

@@ -31,25 +31,6 @@ const volatile u32 budget = 256;
 
 TASK_CONTEXTS
 
-struct event_key {
-	u32 tid;
-	u32 kind;
-};
-
-struct open_event {
-	struct event_message message;
-	u64 mark_ns; /* of the last phase */
-	u64 subject; /* address of the journal or work; never written */
-	u64 inode_ns;
-	u32 is_recorded; /* within the budget */
-	/* the context of the event around it */
-	u32 outer_id;
-	u8 outer_kind;
-	u8 outer_why;
-	u8 has_context;
-	u8 pad[5];
-};
-
 struct event_budget {
 	u64 since_ns;
 	u32 next_id;
@@ -60,7 +41,7 @@ struct event_budget {
 struct event_record *event_record_used;
 struct dirtied_record *dirtied_record_used;
 
-struct open_event no_event; /* what a new entry is filled with */
+static struct open_event no_event; /* what a new entry is filled with */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -172,8 +153,15 @@ static __always_inline struct open_event *begin_event(enum event_kind kind, enum
 	struct event_counts *count;
 	struct open_event *open;
 	u32 id = new_id(kind, now);
+	long err = bpf_map_update_elem(&open_events, &key, &no_event, BPF_NOEXIST);
 
-	if (bpf_map_update_elem(&open_events, &key, &no_event, BPF_ANY)) {
+	if (err == -EEXIST) {
+		count = my_counts();
+		if (count)
+			count->begin_again++;
+		err = bpf_map_update_elem(&open_events, &key, &no_event, BPF_ANY);
+	}
+	if (err) {
 		count = my_counts();
 		if (count)
 			count->no_room++;

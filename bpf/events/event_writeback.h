@@ -10,19 +10,17 @@
 
 #include "event_state.h"
 
-#define S_IFMT		  0170000
-#define S_IFREG		  0100000
-#define BDEVFS_MAGIC	  0x62646576 /* linux/magic.h: inodes of block devices */
-#define INODE_PAGES	  64	     /* an inode with so many pages written has a row */
-#define INODE_NS	  1000000ULL /* so has one that took so long */
-#define ASKERS		  1024
-#define ASKER_MOST_NS	  10000000000ULL
-#define WORK_OF_ONE_PAUSE 12
+#define S_IFMT	      0170000
+#define S_IFREG	      0100000
+#define BDEVFS_MAGIC  0x62646576 /* linux/magic.h: inodes of block devices */
+#define INODE_PAGES   64	 /* an inode with so many pages written has a row */
+#define INODE_NS      1000000ULL /* so has one that took so long */
+#define ASKERS	      1024
+#define ASKER_MOST_NS 10000000000ULL
 
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
 const volatile u8 reasons[EVENT_REASONS]; /* enum event_why, by enum wb_reason of this kernel */
-const volatile u32 dirtied_at = 4, pause_at = 6; /* arguments of balance_dirty_pages */
 const volatile bool have_more_targets;
 
 /* Set by the recorder as it empties bins. */
@@ -201,22 +199,10 @@ int BPF_PROG(writeback_inode, struct inode *inode, struct writeback_control *wbc
 }
 
 /* Before each pause of a writer. Its end has no tracepoint: end_ns is when the pause is to end. */
-SEC("tp_btf/balance_dirty_pages")
-int writeback_throttle(u64 *ctx)
+static __always_inline int throttle(struct bdi_writeback *wb, u64 pages, s64 pause)
 {
-	struct bdi_writeback *wb = (void *)ctx[0];
 	struct event_message message;
-	s64 pause;
-	u64 pages;
 
-	/* The number of arguments differs: one of these is as on this kernel, the other is never reached. */
-	if (pause_at == 6) {
-		pages = ctx[4];
-		pause = ctx[6];
-	} else {
-		pages = ctx[8];
-		pause = ctx[10];
-	}
 	if (pause <= 0 ||
 	    !make_point(&message, EVENT_KIND_DIRTY_THROTTLE, EVENT_WHY_NONE, disk_of(wb)))
 		return 0;
@@ -225,6 +211,19 @@ int writeback_throttle(u64 *ctx)
 	message.record.bytes = pages << BYTES_A_PAGE_SHIFT;
 	send(&message);
 	return 0;
+}
+
+SEC("tp_btf/balance_dirty_pages")
+int writeback_throttle(u64 *ctx)
+{
+	return throttle((void *)ctx[0], ctx[4], ctx[6]);
+}
+
+/* The same with twelve arguments, before they were put into a dirty_throttle_control. */
+SEC("tp_btf/balance_dirty_pages")
+int writeback_throttle_12(u64 *ctx)
+{
+	return throttle((void *)ctx[0], ctx[8], ctx[10]);
 }
 
 static __always_inline bool is_target(u32 dev)

@@ -127,6 +127,8 @@ int features_argument(const struct btf *btf, const char *tracepoint, const char 
 		if (!argument || !btf_is_ptr(argument))
 			continue;
 		argument = btf__type_by_id(btf, argument->type);
+		while (argument && (btf_is_mod(argument) || btf_is_typedef(argument)))
+			argument = btf__type_by_id(btf, argument->type);
 		if (argument && btf_is_struct(argument) &&
 		    !strcmp(btf__name_by_offset(btf, argument->name_off), struct_name))
 			return i - 1;
@@ -142,4 +144,11 @@ bool features_pointer(const struct btf *btf, const char *tracepoint, int positio
 		return false;
 	argument = btf__type_by_id(btf, btf_params(type)[position + 1].type);
 	return argument && btf_is_ptr(argument);
+}
+
+int features_arguments(const struct btf *btf, const char *tracepoint)
+{
+	const struct btf_type *type = arguments_of(btf, tracepoint);
+
+	return type ? btf_vlen(type) - 1 : -1;
 }

@@ -18,5 +18,7 @@ struct btf;
 int features_argument(const struct btf *btf, const char *tracepoint, const char *struct_name);
 /* True: this argument of the tracepoint, from 0, is a pointer, to any type. */
 bool features_pointer(const struct btf *btf, const char *tracepoint, int position);
+/* How many arguments the tracepoint has; -1: no such tracepoint. */
+int features_arguments(const struct btf *btf, const char *tracepoint);
 
 #endif
