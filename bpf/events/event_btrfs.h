@@ -2,8 +2,9 @@
 /*
  * Btrfs: commits of transactions, waits for a reservation, work to make room.
  *
- * A commit's tracepoint comes once, at its end. The kernel notes the commit's length right after that: the recorder reads
- * it a little later, and so knows the begin.
+ * A commit's tracepoint comes once, at its end; its begin follows from the length that the kernel notes. Kernels with
+ * critical_section_start_time note it before the tracepoint, others right after: there the recorder reads it a little
+ * later.
  */
 #ifndef SEEKMETER_EVENT_BTRFS_H
 #define SEEKMETER_EVENT_BTRFS_H
@@ -112,7 +113,7 @@ int BPF_PROG(btrfs_commit, const struct btrfs_fs_info *info)
 {
 	struct task_struct___events *task = (void *)bpf_get_current_task();
 	struct btrfs_trans_handle *handle = BPF_CORE_READ(task, journal_info);
-	u64 key = (u64)info, end_ns;
+	u64 key = (u64)info, end_ns, length_ns;
 	struct event_message message;
 
 	if (!make_point(&message, EVENT_KIND_BTRFS_COMMIT, EVENT_WHY_UNKNOWN, dev_of_btrfs(info)))
@@ -122,7 +123,11 @@ int BPF_PROG(btrfs_commit, const struct btrfs_fs_info *info)
 	if ((u64)handle > 4096 && BPF_CORE_READ(handle, fs_info) == info)
 		message.record.sequence = BPF_CORE_READ(handle, transid);
 	message.record.why = why_btrfs(&message.record, info);
-	if (bpf_core_field_exists(struct btrfs_fs_info, commit_stats)) {
+	if (bpf_core_field_exists(struct btrfs_commit_stats, critical_section_start_time)) {
+		length_ns = BPF_CORE_READ(info, commit_stats.last_commit_dur);
+		if (length_ns < message.record.end_ns)
+			message.record.start_ns -= length_ns;
+	} else if (bpf_core_field_exists(struct btrfs_fs_info, commit_stats)) {
 		message.record.count = BPF_CORE_READ(info, commit_stats.commit_count);
 		message.address = key;
 	}

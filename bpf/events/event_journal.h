@@ -35,7 +35,7 @@ struct journal_state {
 	enum event_why asked_why;
 	u8 asker_call;
 	u8 is_committing;
-	u8 nearly_full; /* at the asker's wake the transaction had half the credits it may have, or more */
+	u8 nearly_full; /* at the asker's wake */
 };
 
 struct {
@@ -108,6 +108,15 @@ static __always_inline enum event_why why_asked(struct journal_state *state,
 	return EVENT_WHY_ASKED;
 }
 
+/* The next handle may not fit: the handles have half the credits that a transaction may have, or more. */
+static __always_inline bool is_nearly_full(struct journal_s *journal,
+					   struct transaction_s *transaction)
+{
+	u32 credits = BPF_CORE_READ(transaction, t_outstanding_credits.counter);
+
+	return credits * 2 >= (u32)BPF_CORE_READ(journal, j_max_transaction_buffers);
+}
+
 /* The journal's thread is woken: notes who asks for a commit. */
 static __always_inline void note_wake(u64 journal_address, struct task_struct *task)
 {
@@ -116,7 +125,6 @@ static __always_inline void note_wake(u64 journal_address, struct task_struct *t
 	struct transaction_s *running;
 	struct task_context *context;
 	struct event_counts *count;
-	s32 credits, most;
 	u32 transaction;
 
 	if (!state || state->is_committing || BPF_CORE_READ(journal, j_task) != task)
@@ -136,9 +144,7 @@ static __always_inline void note_wake(u64 journal_address, struct task_struct *t
 	state->asker_tid = this_tid();
 	state->asker_call = call_of(context);
 	state->asked_why = why_asked(state, context, state->asker_call);
-	credits = BPF_CORE_READ(running, t_outstanding_credits.counter);
-	most = BPF_CORE_READ(journal, j_max_transaction_buffers);
-	state->nearly_full = (u32)credits * 2 >= (u32)most;
+	state->nearly_full = is_nearly_full(journal, running);
 }
 
 /* Hot: every wake of every task. */
@@ -266,10 +272,10 @@ static __always_inline void explain_commit(struct event_record *record, struct j
 		record->asker_call = sync->call;
 	} else if (requested >= BPF_CORE_READ(transaction, t_expires)) {
 		record->why = EVENT_WHY_AGE;
-	} else if (was_asked) {
-		record->why = state->nearly_full ? EVENT_WHY_SIZE : EVENT_WHY_ASKED;
+	} else if (was_asked ? state->nearly_full : is_nearly_full(journal, transaction)) {
+		record->why = EVENT_WHY_SIZE;
 	} else {
-		record->why = EVENT_WHY_UNKNOWN;
+		record->why = was_asked ? EVENT_WHY_ASKED : EVENT_WHY_UNKNOWN;
 	}
 }
 

@@ -88,6 +88,7 @@ struct xfs_group {
 struct btrfs_commit_stats {
 	u64 commit_count;
 	u64 last_commit_dur;
+	u64 critical_section_start_time; /* 6.18 has it, 6.1 does not */
 };
 
 struct btrfs_fs_info {

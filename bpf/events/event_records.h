@@ -147,6 +147,7 @@ struct dirtied_cell {
 struct event_counts {
 	u64 seen[EVENT_KINDS];	      /* events, recorded or not */
 	u64 over_budget[EVENT_KINDS]; /* of these not recorded, as too many came at once */
+	u64 empty; /* rounds of a flusher that wrote no inode: neither seen nor recorded */
 	u64 ring_full;
 	u64 no_room;	  /* begun, but no room among the open ones */
 	u64 not_begun;	  /* ended, but begun before the start */

@@ -208,6 +208,17 @@ static __always_inline void leave_event(struct open_event *open)
 	context->event_why = open->outer_why;
 }
 
+/* It turned out that nothing was done. */
+static __always_inline void drop_event(enum event_kind kind)
+{
+	struct event_counts *count = my_counts();
+
+	if (!count || kind >= EVENT_KINDS)
+		return;
+	count->seen[kind]--;
+	count->empty++;
+}
+
 /* Ends an open event of the current task, and hands it over. */
 static __always_inline void end_event(struct open_event *open, u64 now)
 {
@@ -217,6 +228,8 @@ static __always_inline void end_event(struct open_event *open, u64 now)
 	leave_event(open);
 	if (open->is_recorded)
 		send(&open->message);
+	else if (open->message.record.event_id)
+		drop_event(kind);
 	forget_event(kind);
 }
 

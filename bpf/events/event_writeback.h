@@ -113,6 +113,8 @@ int BPF_PROG(writeback_written)
 
 	if (!open)
 		return 0;
+	if (!open->message.record.count)
+		open->is_recorded = false; /* the flusher looked, and found nothing */
 	open->message.record.bytes = open->message.record.pages << BYTES_A_PAGE_SHIFT;
 	end_event(open, bpf_ktime_get_ns());
 	return 0;

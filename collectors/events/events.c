@@ -230,6 +230,7 @@ static void read_counts(void)
 	reason_set(state.notes, "begun before the start", sum.not_begun);
 	reason_set(state.notes, "begun again before its end was seen", sum.begin_again);
 	reason_set(state.notes, "dirtied folios not counted: recorder late", sum.dirtied_late);
+	reason_set(state.notes, "rounds of writeback that wrote no inode", sum.empty);
 	reason_set(state.notes, "journal commits asked for, by their wake", sum.asked_wakes);
 }
 
