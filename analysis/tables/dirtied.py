@@ -24,6 +24,7 @@ class Dirtied:
 TABLE = TableSpec(
     name="dirtied",
     one_row="the pages that became dirty in one time bin",
+    collector="events",
     file="raw/recorder/dirtied.rec",
     time=bins(),
     is_optional=True,
@@ -33,6 +34,12 @@ TABLE = TableSpec(
         Column("bytes", "int", "bytes", "bytes of folios that became dirty: a large one is dirty as a whole"),
         Column("folios", "int", "folios", "folios that became dirty"),
         Column("large_folio_bytes", "int", "bytes", "of bytes: of folios of more than one page"),
+    ),
+    notes=(
+        "A folio of several pages becomes dirty as a whole, by one byte written: where large_folio_bytes is"
+        " large, bytes is more than what the program changed. A page that is written again while dirty"
+        " counts once. Pages cut off before they were written are in the bytes: see cancelled_write_bytes of"
+        " the threads."
     ),
     read=columns_of(Dirtied),
 )

@@ -1,30 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The event table: what the file system, writeback and memory reclaim did, from when to when.
-
-What the columns hold depends on the kind; a column that a kind does not name is 0.
-
-- jbd2_commit: sequence is the transaction's tid, count its handles, blocks and bytes went to the journal.
-- jbd2_checkpoint: in the task that needed room in the journal; count: buffers written, blocks: freed.
-- xfs_log_force: sequence is the log's. btrfs_commit: sequence is the transid.
-- writeback: one round of a flusher; pages and bytes of all its inodes, count: the inodes.
-- writeback_inode: an inode of a round that stands out. bdev_flush: the metadata of a round.
-- dirty_throttle: one pause of a writer, its end as planned; pages: dirtied since the pause before.
-- direct_reclaim: pages freed.
-"""
+"""The event table: what the file system, writeback and memory reclaim did, from when to when, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from analysis.rundir.recorded_time import recorded_time
-from analysis.rundir.run import Run
-from analysis.tables.rec import Recording
-from analysis.tables.row_time import Chunk, RowTime
+import numpy as np
+import numpy.typing as npt
+
+from analysis.tables.row_time import RowTime
 from analysis.tables.spec import TableSpec, columns_of
 from analysis.tables.store import I64, Categorical, Column
 
-# Meaning of p1_ns to p5_ns by kind; "" where the kind has no such phase.
+# Meaning of p1_ns to p5_ns by kind. The last three of jbd2_commit sum to the event's length.
 PHASES: Mapping[str, tuple[str, ...]] = {
     "jbd2_commit": ("asked before", "running", "locked", "flushing", "logging"),
 }
@@ -56,28 +45,15 @@ class Event:
     p3_ns: I64
     p4_ns: I64
     p5_ns: I64
-
-
-def _correct(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
-    """Events that were still open end with the recording."""
-    until_ns = recorded_time(run).end_ns
-
-    def correct(chunk: Chunk) -> Chunk:
-        # in place: a chunk is a buffer of its own, which the next one overwrites
-        is_open = chunk["end_ns"] == 0
-        start_ns = chunk["start_ns"][is_open]
-        chunk["end_ns"][is_open] = start_ns if until_ns is None else start_ns.clip(until_ns, None)
-        return chunk
-
-    return correct
+    is_open: npt.NDArray[np.bool_]
 
 
 TABLE = TableSpec(
     name="event",
     one_row="one event of the file system, of writeback or of memory reclaim",
+    collector="events",
     file="raw/recorder/event.rec",
-    # open events have no end before conversion: nothing is cut
-    time=RowTime("span", "start_ns", "end_ns", is_cut=False, gives_window=False),
+    time=RowTime("span", "start_ns", "end_ns", gives_window=False),
     is_optional=True,
     columns=(
         Column("start_ns", "int", "ns", "when it began"),
@@ -85,7 +61,8 @@ TABLE = TableSpec(
             "end_ns",
             "int",
             "ns",
-            "when it ended; of an event without a length start_ns, of one still open the recording's end",
+            "when it ended; start_ns if the kernel shows one moment only; of dirty_throttle the planned end"
+            " of the pause; of an event that is open the end of the recording",
         ),
         Column("event_id", "int", "", "number of the event, as in the table block; not in order"),
         Column(
@@ -96,7 +73,15 @@ TABLE = TableSpec(
             zero_is_null=True,
         ),
         Column("kind", "category", "", "jbd2_commit, xfs_log_force, writeback, dirty_throttle, ..."),
-        Column("why", "category", "", "timer, fsync, space, background, ...; none: the kind has no reasons"),
+        Column(
+            "why",
+            "category",
+            "",
+            "timer, fsync, sync, syncfs, umount, space, size (a handle did not fit), checkpoint (met a"
+            " buffer of the running transaction), age, synchronous, background, periodic, vmscan, foreign,"
+            " laptop, fs_free_space, pinned, stale, discard, cleaner, asked (by another call), memory,"
+            " memcg, miss, ahead, more (no name here), unknown; none: the kind has no reasons",
+        ),
         Column("asker_tid", "int", "", "thread for which it is done; null: not known", zero_is_null=True),
         Column("asker_call", "category", "", "that thread's call, if it is the workload's; else none"),
         Column("tid", "int", "", "thread that does it"),
@@ -113,11 +98,29 @@ TABLE = TableSpec(
         Column("p3_ns", "int", "ns", "jbd2_commit: locked, waiting for open handles to end"),
         Column("p4_ns", "int", "ns", "jbd2_commit: flushing, sending the data that must go first"),
         Column("p5_ns", "int", "ns", "jbd2_commit: logging, until the commit record is on the disk"),
+        Column("is_open", "bool", "", "it had not ended when the recording ended"),
     ),
     notes=(
-        "count, pages, blocks, bytes, sequence and the phases mean what analysis/tables/event.py says of the"
-        " kind. Too many events of a kind at once are only counted, see losses.json."
+        "jbd2_commit: `sequence` transaction, `count` handles, `blocks` and `bytes` written to the journal."
+        " p1 request delay (asked to begin) and p2 running (age of the transaction) lie before the event; p3"
+        " locked (waits for open handles), p4 flushing (submits ordered data) and p5 logging (waits for data"
+        " and log) sum to its length. Why: the asker is the task that woke the journal's thread; without"
+        " one, an fsync whose file waits for this transaction.\n"
+        "jbd2_checkpoint: in the task that needs room; `count` buffers written, `blocks` freed in the"
+        " journal, `sequence` last transaction dropped. jbd2_fast_commit: `blocks`.\n"
+        "xfs_log_force: one moment; `sequence` 0 = the whole log. xfs_grant_sleep: `bytes` wanted."
+        " xfs_cil_wait: one moment. xfs_ail_push: `count` items pushed, `blocks` items that were pinned; a"
+        " run of items less than 20 ms apart, of at most 0.1 s.\n"
+        "btrfs_commit: `sequence` transaction; the begin leaves out waits for the commit before."
+        " btrfs_ticket: a wait for `bytes`. btrfs_flush_space: one moment, after a step; `sequence` number"
+        " of enum btrfs_flush_state.\n"
+        "writeback: one round of a flusher; `count` inodes. writeback_inode: an inode of a round with 64"
+        " pages or more, or of 1 ms or more; the others are only in their round. bdev_flush: the inode of a"
+        " block device, which has ext4's metadata. dirty_throttle: `pages` dirtied before the pause."
+        " direct_reclaim: `pages` freed. lazy_init: one moment, after block group `sequence`. discard:"
+        " `blocks` from block `sequence`.\n"
+        "The table event_kind says which kinds the kernel showed. A kind of which too many come at once is"
+        " recorded in part, and the rest is counted in losses.json."
     ),
-    correct=_correct,
     read=columns_of(Event),
 )

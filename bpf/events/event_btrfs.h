@@ -57,7 +57,7 @@ static __always_inline enum event_why why_btrfs(struct event_record *record,
 						const struct btrfs_fs_info *info)
 {
 	struct task_context *context = my_context();
-	u8 call = call_of(context);
+	enum call_name call = call_of(context);
 	u64 key = (u64)info, *last = bpf_map_lookup_elem(&btrfs_commits, &key);
 	u64 interval_ns = BPF_CORE_READ(info, commit_interval) * NS_A_SECOND;
 	u32 *sync, tid = record->tid, kind;
@@ -75,11 +75,11 @@ static __always_inline enum event_why why_btrfs(struct event_record *record,
 	kind = sync ? *sync : 0;
 	if (sync)
 		bpf_map_delete_elem(&btrfs_syncs, &tid);
-	if (call == CALL_SYNCFS + 1)
+	if (call == CALL_SYNCFS)
 		return EVENT_WHY_SYNCFS;
-	if (call == CALL_SYNC + 1 || kind == BTRFS_SYNC_FS)
+	if (call == CALL_SYNC || kind == BTRFS_SYNC_FS)
 		return EVENT_WHY_SYNC;
-	if (call == CALL_FSYNC + 1 || call == CALL_FDATASYNC + 1 || call == CALL_MSYNC + 1 ||
+	if (call == CALL_FSYNC || call == CALL_FDATASYNC || call == CALL_MSYNC ||
 	    kind == BTRFS_SYNC_FILE)
 		return EVENT_WHY_FSYNC;
 	if (starts_with(record->comm, "kworker", 7))
@@ -174,7 +174,8 @@ int BPF_PROG(btrfs_flush_space, const struct btrfs_fs_info *info, u64 flags, u64
 	if (!make_point(&message, EVENT_KIND_BTRFS_FLUSH_SPACE, EVENT_WHY_SPACE,
 			dev_of_btrfs(info)))
 		return 0;
-	message.record.bytes = bytes;
+	if (bytes != ~0ULL) /* else: all that can be had */
+		message.record.bytes = bytes;
 	message.record.sequence = state;
 	send(&message);
 	return 0;

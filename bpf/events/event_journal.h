@@ -21,7 +21,7 @@
 struct sync_call {
 	u64 inode;
 	u32 tid;
-	u8 call; /* as event_record.asker_call */
+	enum call_name call;
 	u8 pad[3];
 };
 
@@ -33,7 +33,7 @@ struct journal_state {
 	u32 syncing_tid; /* the task in sync_fs(), which has not asked yet */
 	u32 next_sync;
 	enum event_why asked_why;
-	u8 asker_call;
+	enum call_name asker_call;
 	u8 is_committing;
 	u8 nearly_full; /* at the asker's wake */
 };
@@ -83,15 +83,15 @@ static __always_inline struct journal_state *state_of(struct journal_s *journal)
 	return bpf_map_lookup_elem(&journals, &key);
 }
 
-static __always_inline bool is_sync_call(u8 call)
+static __always_inline bool is_sync_call(enum call_name call)
 {
-	return call == CALL_FSYNC + 1 || call == CALL_FDATASYNC + 1 || call == CALL_MSYNC + 1 ||
-	       call == CALL_URING_FSYNC + 1 || call == CALL_AIO_FSYNC + 1;
+	return call == CALL_FSYNC || call == CALL_FDATASYNC || call == CALL_MSYNC ||
+	       call == CALL_URING_FSYNC || call == CALL_AIO_FSYNC;
 }
 
 /* Why the current task asks for a commit. WHY_ASKED: its call does not tell. */
 static __always_inline enum event_why why_asked(struct journal_state *state,
-						struct task_context *context, u8 call)
+						struct task_context *context, enum call_name call)
 {
 	u32 tid = this_tid();
 	bool in_sync_fs = state->syncing_tid == tid;
@@ -99,9 +99,9 @@ static __always_inline enum event_why why_asked(struct journal_state *state,
 	state->syncing_tid = 0;
 	if (is_sync_call(call) || bpf_map_lookup_elem(&sync_tasks, &tid))
 		return EVENT_WHY_FSYNC;
-	if (call == CALL_SYNCFS + 1)
+	if (call == CALL_SYNCFS)
 		return EVENT_WHY_SYNCFS;
-	if (call == CALL_SYNC + 1 || in_sync_fs)
+	if (call == CALL_SYNC || in_sync_fs)
 		return EVENT_WHY_SYNC;
 	if (context && context->event_kind == EVENT_KIND_JBD2_CHECKPOINT)
 		return EVENT_WHY_CHECKPOINT;
@@ -183,7 +183,8 @@ int BPF_PROG(journal_sync_enter, struct file *file)
 	sync = &state->syncs[state->next_sync++ % SYNCS];
 	sync->inode = address;
 	sync->tid = tid;
-	sync->call = have_task_contexts ? call_of(find_context(bpf_get_current_task_btf())) : 0;
+	sync->call = have_task_contexts ? call_of(find_context(bpf_get_current_task_btf()))
+					: CALL_NONE;
 	return 0;
 }
 

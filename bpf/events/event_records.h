@@ -3,6 +3,7 @@
 #ifndef SEEKMETER_EVENT_RECORDS_H
 #define SEEKMETER_EVENT_RECORDS_H
 
+#include "calls/call_records.h"
 #include "common/bin_epoch.h"
 
 #define DIRTIED_BIN_SLOTS 8
@@ -94,8 +95,8 @@ struct event_record {
 	u32 asker_tid; /* the task for which it is done; 0: not known */
 	enum event_kind kind;
 	enum event_why why;
-	u8 asker_call; /* enum call_name + 1; 0: none */
-	u8 is_open;    /* end_ns is the end of the recording, not the event's */
+	enum call_name asker_call; /* in which the asker was; or none */
+	u8 is_open;		   /* end_ns is the end of the recording, not the event's */
 	u8 pad[4];
 	char comm[16]; /* of tid */
 };

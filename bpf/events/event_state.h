@@ -113,6 +113,7 @@ static __always_inline void describe(struct event_record *record, enum event_kin
 				     enum event_why why, u32 dev, u64 now)
 {
 	record->start_ns = now;
+	record->asker_call = CALL_NONE;
 	record->kind = kind;
 	record->why = why;
 	record->dev = dev;
@@ -233,10 +234,12 @@ static __always_inline void end_event(struct open_event *open, u64 now)
 	forget_event(kind);
 }
 
-/* The call that the task is in, as in event_record; 0: none, or calls are not recorded. */
-static __always_inline u8 call_of(struct task_context *context)
+/* The call that the task is in; none, too, if calls are not recorded. */
+static __always_inline enum call_name call_of(struct task_context *context)
 {
-	return context && !context->call_is_over ? context->call : 0;
+	if (!context || context->call_is_over || !context->call)
+		return CALL_NONE;
+	return context->call - 1;
 }
 
 /* Fills in an event without an end. False: it is only counted. */

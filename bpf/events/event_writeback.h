@@ -51,7 +51,7 @@ struct work_asker {
 	u64 queued_ns;
 	u32 tid;
 	u32 reason;
-	u8 call;
+	enum call_name call;
 	u8 pad[7];
 };
 

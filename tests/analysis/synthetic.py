@@ -200,6 +200,7 @@ EVENT: Sequence[Field] = (
     ("kind", "B", "u8", 1, "event_kind"),
     ("why", "B", "u8", 1, "event_why"),
     ("asker_call", "B", "u8", 1, "call_name"),
+    ("is_open", "B", "u8", 1, None),
     ("comm", "16s", "char", 16, None),
 )
 DIRTIED: Sequence[Field] = tuple(

@@ -34,6 +34,8 @@ STRUCTS = {
     "block": ("block/block", "block_record"),
     "volume": ("block/block", "volume_record"),
     "call": ("calls/calls", "call_record"),
+    "event": ("events/events", "event_record"),
+    "dirtied": ("events/events", "dirtied_record"),
     "hold": ("holds/holds", "hold_record"),
     "lock_wait": ("locks/locks", "lock_wait_record"),
     "lock_sample": ("locks/locks", "lock_sample_record"),
@@ -184,12 +186,14 @@ def test_each_field_of_a_table_is_read_by_its_columns_kind() -> None:
         "category": "Categorical",
         "text": "Categorical",
     }
-    from analysis.tables import call, counter, cpu_sample, hold, lock_sample, lock_wait, plug
+    from analysis.tables import call, counter, cpu_sample, dirtied, event, hold, lock_sample, lock_wait, plug
 
     for made, spec in (
         (call.Call, call.TABLE),
         (counter.Counter, counter.TABLE),
         (cpu_sample.CpuSample, cpu_sample.TABLE),
+        (dirtied.Dirtied, dirtied.TABLE),
+        (event.Event, event.TABLE),
         (hold.Hold, hold.TABLE),
         (lock_sample.LockSample, lock_sample.TABLE),
         (lock_wait.LockWait, lock_wait.TABLE),

@@ -45,7 +45,7 @@ def test_blktrace_starts_first_and_perf_last_around_one_recorder() -> None:
 @pytest.mark.parametrize("collector", IN_RECORDER, ids=lambda one: one.name)
 def test_tracepoints_are_those_of_the_bpf_program(collector: Collector) -> None:
     """doctor concludes from them where it cannot load the programs."""
-    sources = TREE.glob(f"bpf/{collector.name}/*.bpf.c")
+    sources = TREE.glob(f"bpf/{collector.name}/*.[ch]")
     hooks = {hook for path in sources for hook in HOOK.findall(path.read_text())}
     assert list(collector.tracepoints) == sorted(hooks)
 
