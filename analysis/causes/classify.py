@@ -37,8 +37,10 @@ def function_name(frame: str) -> str:
     return frame.split("+", 1)[0].split(" ", 1)[0].split(".", 1)[0]
 
 
-def _place(rule: Rule, names: Sequence[str], at: int) -> str | None:
+def _place(rule: Rule, names: Sequence[str], at: int, in_io: bool) -> str | None:
     """The function by which a rule holds at a frame: the outer one that it asks for, or the frame's own."""
+    if rule.io is not None and rule.io != in_io:
+        return None
     if (rule.first or rule.main) and at:
         return None
     if rule.main and list(names[at + 1 : at + 2]) != [KTHREAD]:
@@ -50,25 +52,25 @@ def _place(rule: Rule, names: Sequence[str], at: int) -> str | None:
     return next((name for name in names[at + 1 :] if rule.under.match(name)), None)
 
 
-def _anywhere(names: Sequence[str], known: Rules) -> Waited | None:
+def _anywhere(names: Sequence[str], known: Rules, in_io: bool) -> Waited | None:
     """The cause by the rules that hold anywhere; the place is the innermost function of that cause."""
     found = [
         Waited(rule.cause, place)
         for at in range(len(names))
         for rule in known.rules
-        if rule.anywhere and (place := _place(rule, names, at)) is not None
+        if rule.anywhere and (place := _place(rule, names, at, in_io)) is not None
     ]
     return next((one for one in found if one.cause == found[-1].cause), None)
 
 
-def _innermost(names: Sequence[str], known: Rules) -> Waited | None:
+def _innermost(names: Sequence[str], known: Rules, in_io: bool) -> Waited | None:
     """The cause of the innermost frame that has one. Of a frame, the first rule that holds."""
     for at, name in enumerate(names):
         if known.locks.match(name):
             outside = [outer for outer in names[at + 1 :] if not known.locks.match(outer)]
             return Waited(LOCK, outside[0] if outside else name)
         for rule in known.rules:
-            if not rule.anywhere and (place := _place(rule, names, at)) is not None:
+            if not rule.anywhere and (place := _place(rule, names, at, in_io)) is not None:
                 return Waited(rule.cause, place)
     return None
 
@@ -80,13 +82,13 @@ def classify(frames: tuple[str, ...], state: str = "", lock_kind: str = NO_LOCK)
     if state == OTHER:
         return Waited(STOPPED, "")
     names = tuple(name for frame in frames if (name := function_name(frame)) and not known.skip.match(name))
-    found = _anywhere(names, known)
+    found = _anywhere(names, known, state == IO_WAIT)
     is_lock = lock_kind not in ("", NO_LOCK)
     if found is None and is_lock and lock_kind != SEMAPHORE:
         outside = [name for name in names if not known.locks.match(name)]
         found = Waited(LOCK, outside[0] if outside else "")
     if found is None:
-        found = _innermost(names, known)
+        found = _innermost(names, known, state == IO_WAIT)
     if found is None and is_lock:
         found = Waited(LOCK, names[0] if names else "")
     if found is None and state == IO_WAIT:

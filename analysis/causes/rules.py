@@ -20,7 +20,7 @@ GROUPS = ("read", "write", "journal", "lock", "throttle", "memory", "own", "othe
 NO_STACK, UNKNOWN, NONE, LOCK, IO, STOPPED = "no_stack", "unknown", "none", "lock", "io", "stopped"
 BUILT_IN = (NO_STACK, UNKNOWN, NONE, LOCK, IO, STOPPED)  # causes that the code gives without a rule
 PATTERN = re.compile(r"[A-Za-z0-9_*.\[\]/-]+")
-RULE_KEYS = {"cause", "functions", "under", "first", "main", "anywhere"}
+RULE_KEYS = {"cause", "functions", "under", "first", "main", "anywhere", "io"}
 FLAGS = ("first", "main", "anywhere")
 
 
@@ -54,7 +54,8 @@ class Rule:
     """One rule.
 
     under: only if a function further out matches one of these. first: only the innermost frame. main: only
-    the innermost frame, if it is the function that a kernel thread runs. anywhere: wins over other rules.
+    the innermost frame, if it is the function that a kernel thread runs. anywhere: wins over other rules. io:
+    only if the task is in I/O by its own word, or only if it is not.
     """
 
     cause: str
@@ -63,6 +64,7 @@ class Rule:
     first: bool = False
     main: bool = False
     anywhere: bool = False
+    io: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -106,10 +108,13 @@ def _rule(entry: object, causes: Mapping[str, Cause], file: str) -> Rule:
     if sum(flags.values()) > 1:
         raise RuleError(f"{file}: a rule of {cause} has more than one of {', '.join(FLAGS)}")
     functions = patterns(entry.get("functions"), f"{file}: functions of a rule of {cause}")
+    is_io = entry.get("io")
+    if is_io is not None and not isinstance(is_io, bool):
+        raise RuleError(f"{file}: io of a rule of {cause} is neither true nor false")
     under = entry.get("under")
     if under is not None:
         under = patterns(under, f"{file}: under of a rule of {cause}")
-    return Rule(cause, functions, under, **flags)
+    return Rule(cause, functions, under, io=is_io, **flags)
 
 
 def _causes(table: Mapping[str, Any], file: str) -> dict[str, Cause]:

@@ -20,6 +20,7 @@ from analysis.tables.load import Tables
 
 LEAST_SHARE = 0.001  # rows with less are summed up
 TOP = 14
+PLACE_LETTERS = 26
 TOP_THREADS = 4  # of each role of the apparatus
 TOP_UNKNOWN = 5
 LEAST_HELD_UP = 0.05  # of the workload's time: a sentence says who kept it from running
@@ -96,7 +97,7 @@ def _by_cause(threads: ThreadResults, role: str) -> Table | None:
     for part in (part for part in parts if part.kind in VOLUNTARY):
         rows.append((units.ns(part.ns), "", units.count(part.count), "", f"({text_of(part.kind)})", ""))
     whose = "the workload" if role == WORKLOAD else "the file system's threads"
-    return Table(("time", "share %", "waits", "longest", f"<{whose}", "<in"), rows, least_left=20)
+    return Table(("time", "share %", "waits", "longest", f"<{whose}", "<in"), rows, least_left=22)
 
 
 def _row(part: Part, all_ns: int, places: str) -> tuple[str, ...]:
@@ -121,7 +122,7 @@ def _places(threads: ThreadResults, part: Part) -> str:
     if not places:
         return ""
     more = f" +{len(places) - 1}" if len(places) > 1 else ""
-    return f"{clean(places[0].place, 40)}{more}"
+    return f"{clean(places[0].place, PLACE_LETTERS)}{more}"
 
 
 def _by_phase(threads: ThreadResults) -> Table | None:

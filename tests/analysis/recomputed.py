@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
+import pytest
 
 UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 FIGURE = re.compile(r"(?<![\w.])([+-]?[\d,]*\.?\d+|<0\.1|-)(?: (B|kB|MB|GB|ns|us|ms|s)(?![\w/]))?(?![\w.])")
@@ -54,7 +55,7 @@ def _read(path: Path) -> tuple[list[str], list[Any]]:
 def section(text: str, title: str) -> list[str]:
     """The lines of a section, below its heading."""
     lines = text.splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith(f"{title} ---"))
+    at = next(i for i, line in enumerate(lines) if line.startswith((f"{title} ---", f"{title} * ---")))
     rest = lines[at + 1 :]
     end = next((i for i, line in enumerate(rest) if line.endswith("-----")), len(rest))
     return rest[:end]
@@ -98,6 +99,7 @@ class Recomputed:
     """A run's tables and its report's words; each check is one section."""
 
     def __init__(self, run: Path) -> None:
+        self.run = run
         self.text = (run / "report.txt").read_text()
         self.facts = json.loads((run / "run.json").read_text())
         self.losses = json.loads((run / "losses.json").read_text())["collectors"]
@@ -121,6 +123,7 @@ class Recomputed:
         self.check_latency()
         self.check_depth()
         self.check_phases()
+        self.check_threads()
         self.check_calls()
         self.check_losses()
 
@@ -238,6 +241,32 @@ class Recomputed:
             count, errors = (int(self.call[name][rows].sum()) for name in ("count", "errors"))
             size, total_ns = (float(self.call[name][rows].sum()) for name in ("bytes", "total_ns"))
             assert_same(figures_behind(lines, f"{call} {target}"), [count, size, errors, total_ns], call)
+
+    def check_threads(self) -> None:
+        """CPU time of all threads by role, and the share of blocked time whose cause is not known."""
+        if not (self.run / "tables/thread_time.parquet").exists():
+            return
+        t = columns(self.run, "thread_time")
+        words = " ".join(" ".join(section(self.text, "WHERE THE THREADS' TIME WENT")).split())
+        ran = np.isin(t["state"], ("user", "kernel", "irq", "spin", "running"))
+        said = re.search(
+            r"CPU time of all threads: ([\d,.]+) s of ([\d,.]+) s \(([\d.]+) %\): (.*?) - ", words
+        )
+        assert said is not None
+        cpu_s, all_s = t["ns"][ran].sum() / 1e9, self.facts["machine"]["cpus"] * self.elapsed_s
+        assert [float(said[i].replace(",", "")) for i in (1, 2, 3)] == pytest.approx(
+            [cpu_s, all_s, cpu_s / all_s * 100], rel=0.005, abs=0.06
+        )
+        of_disk = re.search(r"disk's machinery ([\d.]+)", said[4])
+        exact = t["ns"][ran & (t["role"] == "disk")].sum() / 1e9
+        assert float(of_disk[1] if of_disk else 0) == pytest.approx(exact, abs=0.06)
+        own_will = ("idle", "child", "sleep", "ipc", "stopped")
+        mine = np.isin(t["role"], ("workload", "filesystem")) & ~ran & (t["state"] != "runnable")
+        blocked = mine & ~np.isin(t["cause"], own_will)
+        unknown = t["ns"][mine & np.isin(t["cause"], ("unknown", "no_stack"))].sum()
+        said = re.search(r"cause not known: ([<\d.]+) %", words)
+        assert said is not None
+        assert float(said[1].lstrip("<")) == pytest.approx(unknown / t["ns"][blocked].sum() * 100, abs=0.11)
 
     def check_losses(self) -> None:
         """What was recorded is in the table, or left out; what was seen is that and what was lost."""

@@ -7,7 +7,9 @@ import random
 import shutil
 import tomllib
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,15 +23,15 @@ DATA = Path(__file__).parents[1] / "data" / "stacks"
 KTHREAD = "kthread ret_from_fork ret_from_fork_asm"
 
 
-def read_stacks() -> list[tuple[str, str, str]]:
-    """Cause, place and functions of each line of the files in tests/data/stacks."""
+def read_stacks() -> list[tuple[str, str, str, str]]:
+    """Cause, place, state and functions of each line of the files in tests/data/stacks."""
     lines = [line for file in sorted(DATA.glob("*.txt")) for line in file.read_text().splitlines()]
     stacks = []
     for line in lines:
         told, colon, names = line.partition(": ")
         if colon and not line.startswith("#"):
-            cause, place = told.split()
-            stacks.append((cause, place, names))
+            cause, place, *in_io = told.split()
+            stacks.append((cause, place, "io_wait" if in_io else "blocked", names))
     return stacks
 
 
@@ -42,9 +44,11 @@ def stack(names: str) -> tuple[str, ...]:
     return tuple(f"{name}+0x1c/0x90" for name in f"{below} {names}".split())
 
 
-@pytest.mark.parametrize(("cause", "place", "names"), STACKS, ids=[f"{c}-{p}" for c, p, _ in STACKS])
-def test_stack_gives_its_cause_and_place(cause: str, place: str, names: str) -> None:
-    assert classify(stack(names), "blocked") == Waited(cause, place)
+@pytest.mark.parametrize(
+    ("cause", "place", "state", "names"), STACKS, ids=[f"{c}-{p}" for c, p, _, _ in STACKS]
+)
+def test_stack_gives_its_cause_and_place(cause: str, place: str, state: str, names: str) -> None:
+    assert classify(stack(names), state) == Waited(cause, place)
 
 
 def test_function_names_lose_offset_module_and_suffix() -> None:
@@ -78,9 +82,15 @@ def test_a_kernel_threads_own_function_deep_in_a_stack_is_no_idleness() -> None:
     )
 
 
-def naive(frames: tuple[str, ...]) -> str:
+@cache
+def written() -> dict[str, dict[str, Any]]:
+    """The TOML files as they are."""
+    return {path.stem: tomllib.loads(path.read_text()) for path in FOLDER.glob("*.toml")}
+
+
+def naive(frames: tuple[str, ...], in_io: bool) -> str:
     """The cause by the TOML files themselves, without loader, for stacks without locks."""
-    tables = {path.stem: tomllib.loads(path.read_text()) for path in FOLDER.glob("*.toml")}
+    tables = written()
     common = tables["common"]
     order = [tables[name] for name in sorted(set(tables) - {*NOT_RULES, "common"})] + [common]
     every = [rule for table in order for rule in table.get("rule", [])]
@@ -93,6 +103,8 @@ def naive(frames: tuple[str, ...]) -> str:
 
     def holds(rule: dict[str, object], at: int) -> bool:
         if (rule.get("first") or rule.get("main")) and at:
+            return False
+        if rule.get("io", in_io) != in_io:
             return False
         if rule.get("main") and names[1:2] != ["kthread"]:
             return False
@@ -116,10 +128,12 @@ def naive(frames: tuple[str, ...]) -> str:
 
 def test_causes_equal_a_naive_reading_of_the_files() -> None:
     draw = random.Random(3)
-    words = [name for _, _, names in STACKS for name in names.split()] + ["new_wait", "vfs_new"]
+    words = [name for _, _, _, names in STACKS for name in names.split()] + ["new_wait", "vfs_new"]
     for _ in range(300):
         frames = stack(" ".join(draw.choice(words) for _ in range(draw.randint(0, 7))))
-        assert classify(frames, "blocked").cause == naive(frames), frames
+        assert classify(frames, "blocked").cause == naive(frames, False), frames
+        found, expected = classify(frames, "io_wait").cause, naive(frames, True)
+        assert found == ("io" if expected in ("unknown", "no_stack") else expected), frames
 
 
 def test_files_of_the_tree_are_valid() -> None:
@@ -140,6 +154,7 @@ BROKEN = [
     ("ext4.toml", "[[rule]]\ncause = 'lock'\nfunctions = ['f']\nunder = 3\n", "is no list"),
     ("ext4.toml", "[[rule]]\ncause = 'lock'\nfunctions = ['f']\nfirst = 1\n", "neither true nor false"),
     ("ext4.toml", "[[rule]]\ncause = 'lock'\nfunctions = ['f']\nfirst = true\nmain = true\n", "has more"),
+    ("ext4.toml", "[[rule]]\ncause = 'lock'\nfunctions = ['f']\nio = 'no'\n", "io of a rule"),
     ("ext4.toml", "[[rule]]\ncause = 'lock'\nfunctions = ['f']\nwhere = 'x'\n", "unknown key where"),
     ("ext4.toml", "skip = ['f']\n", "unknown key skip"),
     ("ext4.toml", "rule = [1]\n", "a rule is no table"),

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from analysis.report import make_report
+from analysis.rundir.run import open_run
+from analysis.tables.load import load_tables
 from tests.analysis.recomputed import Recomputed
-from tests.analysis.synthetic import decaying_ext3
+from tests.analysis.synthetic import THREAD_TIME, decaying_ext3, rec_bytes
+from tests.analysis.thread_tables import random_spec
 
 
 @pytest.mark.usefixtures("words_only")
@@ -33,6 +36,24 @@ def test_recomputed_with_unseen_and_failed_requests(tmp_path: Path) -> None:
     again = Recomputed(tmp_path / "r")
     assert not again.seen.all()
     again.check()
+
+
+@pytest.mark.usefixtures("words_only")
+def test_recomputed_with_thread_times(tmp_path: Path) -> None:
+    spec, times = decaying_ext3(10, 50), random_spec(5)
+    spec.thread_time, spec.thread, spec.stack = times.thread_time, times.thread, times.stack
+    make_report(spec.write(tmp_path / "r"))
+    again = Recomputed(tmp_path / "r")
+    again.check_threads()
+    assert spec.thread_time is not None
+    spec.thread_time[0]["ns"] += 10**10
+    (tmp_path / "r" / "tables/thread_time.parquet").unlink()
+    (tmp_path / "r" / "raw/recorder/thread_time.rec").write_bytes(
+        rec_bytes("thread_time", spec.thread_time, THREAD_TIME)
+    )
+    load_tables(open_run(tmp_path / "r"))
+    with pytest.raises(AssertionError):
+        again.check_threads()
 
 
 @pytest.mark.usefixtures("words_only")

@@ -69,9 +69,7 @@ def test_section_lists_states_and_causes_that_sum_up(tmp_path: Path) -> None:
         ["800 ms", "10.0", "80", "10.0 ms", "ready, kernel threads ran", ""],
         ["480 ms", "6.0", "", "", "on a CPU, own code", ""],
     ]
-    assert table_rows(section, "the file system's threads") == [
-        ["8.00 s", "", "80", "", "(no work (kernel thread))", ""]
-    ]
+    assert table_rows(section, "the file system's threads") == [["8.00 s", "", "80", "", "(no work)", ""]]
     assert "cause not known: 0.0 % of the 2.40 s that these threads were blocked" in section.notes
     held_up = "it was ready for 800 ms (10.0 % of its time) while kernel threads had the CPU"
     assert any(held_up in note for note in section.notes)

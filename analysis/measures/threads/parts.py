@@ -104,14 +104,14 @@ CPU_TEXTS: Mapping[str, str] = {
     "user": "on a CPU, own code",
     "kernel": "on a CPU, in the kernel",
     "irq": "on a CPU, interrupts over it",
-    "spin": "on a CPU, spinning for a lock",
+    "spin": "on a CPU, spinning",
     RUNNING: "on a CPU",
 }
 READY_TEXTS: Mapping[str, str] = {
-    "workload": "ready, other threads of its own ran",
+    "workload": "ready, own threads ran",
     "kernel": "ready, kernel threads ran",
-    "filesystem": "ready, the file system's threads ran",
-    "disk": "ready, the disk's machinery ran",
+    "filesystem": "ready, file system ran",
+    "disk": "ready, the disk ran",
     "recorder": "ready, the recorder ran",
     "other": "ready, other programs ran",
     "idle": "ready, the CPU woke up",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.causes.roles import DISK, FILESYSTEM, WORKLOAD
-from analysis.causes.rules import rules
+from analysis.causes.rules import NO_STACK, rules
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.common.window import Window
 from analysis.measures.locks.waits_by_stack import group
@@ -45,8 +45,7 @@ class UnknownStack:
     """A call path that no rule knows."""
 
     role: str
-    state: str
-    stack_id: int
+    stack_id: int  # -1: no stack was recorded
     ns: int
     count: int
 
@@ -121,17 +120,13 @@ def _rows(times: ThreadTime, kinds: Categorical) -> list[ThreadRow]:
 
 
 def _unknown(times: ThreadTime) -> list[UnknownStack]:
-    rows = np.flatnonzero(times.cause.is_in(NOT_KNOWN) & times.role.is_in(SHOWN))
-    chosen = take(times, rows)
-    groups = group([chosen.role.codes, chosen.state.codes, chosen.stack_id])
+    chosen = take(times, np.flatnonzero(times.cause.is_in(NOT_KNOWN) & times.role.is_in(SHOWN)))
+    stack_id = np.where(chosen.cause.is_(NO_STACK), -1, chosen.stack_id)
+    groups = group([chosen.role.codes, stack_id])
     ns, counts = groups.sums(chosen.ns), groups.sums(chosen.count)
     found = [
         UnknownStack(
-            chosen.role.labels[chosen.role.codes[first]],
-            chosen.state.labels[chosen.state.codes[first]],
-            int(chosen.stack_id[first]),
-            round(ns[g]),
-            round(counts[g]),
+            chosen.role.labels[chosen.role.codes[first]], int(stack_id[first]), round(ns[g]), round(counts[g])
         )
         for g, first in enumerate(groups.first.tolist())
     ]
