@@ -60,7 +60,7 @@ def _causes(whys: Whys) -> Table:
                 units.ns(row.p99_ns),
             )
         )
-    heads = ("<why", "requests", "read", "written", "waited %:\nended", "&\nevent", "Q2C\nmean", "&\np99")
+    heads = ("<why", "requests", "read", "written", "waited %:\nended", "&event,\ncall", "Q2C\nmean", "&\np99")
     return Table(heads, rows, least_left=20)
 
 

@@ -57,6 +57,7 @@ def random_requests(count: int) -> list[dict[str, Any]]:
             if submitter == "workload"
             else "none",
             "call_state": "open",
+            "flags": rng.choice([0, 16, 17]),
             "waited": rng.choice(["no", "no", "completion"]),
             "complete_ns": START_NS + rng.randrange(1, 9 * SECOND),
         }
@@ -79,6 +80,9 @@ def waited_one_by_one(row: dict[str, Any]) -> str:
     if row["event_id"] in (1, 2):
         return "event"
     if row["submitter"] == "workload" and row["op"] == "write" and row["call"] == "fsync":
+        return "event"
+    is_needed = row["op"] == "read" and row["call"] != "none" and not row["flags"] & 16
+    if row["submitter"] == "workload" and is_needed:
         return "event"
     at_s = (row["complete_ns"] - START_NS) / SECOND
     return "event" if row["event_id"] == 4 and 2.0 <= at_s <= 4.0 else "not seen"

@@ -3,8 +3,9 @@
 
 The recorder sees a thread of the workload that a request's completion wakes. It does not see a wait that a
 kernel thread passes on: jbd2 wakes the fsync() when all requests of its commit are done. Such a request
-belongs to an event that the workload asked for, and waited for as a whole. What neither shows is "not seen":
-the workload may have waited all the same.
+belongs to an event that the workload asked for, and waited for as a whole. A call that synchronizes waits for
+all that it wrote, and a read that was not sent ahead is one that the call needs now. What none of these shows
+is "not seen": the workload may have waited all the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from analysis.tables.block import Block
 from analysis.tables.event import Event
-from analysis.tables.store import I64, Categorical
+from analysis.tables.store import I64
 
 NOT_SEEN, COMPLETION, EVENT = range(3)
 WAITED = ("not seen", "completion", "event")
@@ -35,6 +36,9 @@ AWAITED_KINDS = (
 NOT_AWAITED_WHYS = ("timer", "age", "background", "periodic", "none")
 # These calls return when what they wrote is on the disk.
 WAITING_CALLS = ("fsync", "fdatasync", "sync", "syncfs", "msync", "uring_fsync", "aio_fsync")
+# These queue requests and return.
+QUEUED_CALLS = ("io_uring", "aio", "readahead", "uring_read", "aio_read")
+FLAG_AHEAD = 16  # BLOCK_FLAG_AHEAD in bpf/block/block_records.h
 THROTTLE = "dirty_throttle"
 Flags = npt.NDArray[np.bool_]
 
@@ -73,8 +77,7 @@ class Waits:
     def __init__(self, block: Block, event: Event | None) -> None:
         self._block = block
         self._waited = block.read_categorical("waited")
-        call, submitter = block.read_categorical("call"), block.read_categorical("submitter")
-        self._is_waiting_call = _both(call, WAITING_CALLS, submitter, block.op.is_("write"))
+        self._is_waiting_call = _waiting_calls(block)
         self._event_id = block.read("event_id")
         kind = block.read_categorical("event_kind")
         self._is_writeback = kind.is_in(("writeback", "writeback_inode")) if kind is not None else None
@@ -100,10 +103,17 @@ class Waits:
         return waited
 
 
-def _both(
-    call: Categorical | None, calls: tuple[str, ...], submitter: Categorical | None, writes: Flags
-) -> Flags:
-    """Writes that a task of the workload sent itself in one of these calls."""
+def _waiting_calls(block: Block) -> Flags:
+    """Requests that a task of the workload sent itself in a call that can't go on without them."""
+    call, submitter, flags = (
+        block.read_categorical("call"),
+        block.read_categorical("submitter"),
+        block.read("flags"),
+    )
     if call is None or submitter is None:
-        return np.zeros(writes.size, dtype=np.bool_)
-    return np.asarray(writes & call.is_in(calls) & submitter.is_("workload"))
+        return np.zeros(block.rows, dtype=np.bool_)
+    needed = block.op.is_("read") & ~call.is_in(("none", *QUEUED_CALLS))
+    if flags is not None:
+        needed &= flags & FLAG_AHEAD == 0
+    synced = block.op.is_in(("write", "flush")) & call.is_in(WAITING_CALLS)
+    return np.asarray((needed | synced) & submitter.is_("workload"))
