@@ -20,12 +20,13 @@ MOST_ROWS = 20
 MOST_OF_PHASE = 3
 MOST_PHASES = 12
 DEFINITION = (
-    "why: NAME(): in that call of the submitting task; commit, checkpoint, log force, writeback, ...: in that"
-    " event, with its reason; else by the kernel thread, its work item or the bio's end function; unknown: no"
-    " rule fits (analysis/origins has the rules). A request of several bios counts for its first. ended: a"
-    " thread of the workload woke as the request ended. event: it did not, but the workload waited for the"
-    " commit, checkpoint, log force or throttling that the request belongs to, or sent it in a call that"
-    ' returns when it is on the disk. All others: not seen, which is not "no". Q2C: see request latency.'
+    "why: NAME(): in that call of the submitting task; commit, checkpoint, log force, writeback, ...: in"
+    " that event, with its reason; else by the kernel thread, its work item or the bio's end function;"
+    " unknown: no rule fits (analysis/origins has the rules). A request of several bios counts for its"
+    " first. ended: a thread of the workload woke as the request ended. event: it did not, but the"
+    " workload waited for the commit, checkpoint, log force or throttling that the request belongs to, or"
+    ' sent it in a call that returns when it is on the disk. All others: not seen, which is not "no".'
+    " Q2C: see request latency."
 )
 
 
@@ -60,7 +61,16 @@ def _causes(whys: Whys) -> Table:
                 units.ns(row.p99_ns),
             )
         )
-    heads = ("<why", "requests", "read", "written", "waited %:\nended", "&event,\ncall", "Q2C\nmean", "&\np99")
+    heads = (
+        "<why",
+        "requests",
+        "read",
+        "written",
+        "waited %:\nended",
+        "&event,\ncall",
+        "Q2C\nmean",
+        "&\np99",
+    )
     return Table(heads, rows, least_left=20)
 
 

@@ -14,14 +14,15 @@ from analysis.tables.load import Tables
 
 MOST_PHASES = 20
 DEFINITION = (
-    "application: bytes returned by calls that write. dirtied: bytes that became dirty in regular files, in"
-    " whole pages. overwritten while dirty: application - direct - dirtied; parts of pages that nobody wrote"
-    " make it smaller. deleted: dirty as their file was cut or removed, in any file system that the workload"
-    " used. left: dirtied - deleted - data: still dirty at the end, in flight at an edge of the recording,"
-    " stored as metadata (btrfs inlines small files) or compressed. data, metadata, journal: requests by"
-    " class, see throughput, which compares them with the device's own counter; other: of unknown class."
-    " direct: of data, direct I/O. factor: bytes on the disk for each that the application wrote. By phase:"
-    " the disk writes later what a phase dirtied, so the sums hold for the run, not for a phase."
+    "application: bytes returned by calls that write. dirtied: bytes that became dirty in regular files,"
+    " in whole pages. overwritten while dirty: application - direct - dirtied; parts of pages that nobody"
+    " wrote make it smaller. deleted: dirty as their file was cut or removed, in any file system that the"
+    " workload used. left: dirtied - deleted - data: still dirty at the end, in flight at an edge of the"
+    " recording, stored as metadata (btrfs inlines small files) or compressed. data, metadata, journal:"
+    " requests by class, see throughput, which compares them with the device's own counter; other: of"
+    " unknown class. direct: of data, direct I/O. factor: bytes on the disk for each that the application"
+    " wrote. By phase: the disk writes later what a phase dirtied, so the sums hold for the run, not for"
+    " a phase."
 )
 
 

@@ -17,7 +17,14 @@ from analysis.tables.load import load_tables
 from tests.analysis import synthetic
 from tests.analysis.synthetic import START_NS, Spec, request
 
-FUNCTIONS = ["wb_workfn", "xlog_cil_push_work", "journal_end_buffer_io_sync", "ext4_end_bio", "[unknown]"]
+FUNCTIONS = [
+    "wb_workfn",
+    "xlog_cil_push_work",
+    "journal_end_buffer_io_sync",
+    "ext4_end_bio",
+    "[unknown]",
+    "end_buffer_write_sync",
+]
 
 
 def sent(why: str, **more: Any) -> dict[str, Any]:
@@ -51,6 +58,7 @@ def test_each_request_is_charged_to_what_sent_it(tmp_path: Path) -> None:
         sent("commit, fsync", **thread, comm=b"jbd2/loop3-8", event_kind="jbd2_commit", event_id=2),
         sent("commit, unknown", **thread, comm=b"jbd2/loop3-8", event_kind="jbd2_commit", event_id=99),
         sent("commit", **thread, comm=b"jbd2/loop3-8"),
+        sent("journal superblock", **thread, comm=b"jbd2/loop3-8", end_io="end_buffer_write_sync"),
         sent("checkpoint", call="mkdir", event_kind="jbd2_checkpoint", event_id=3),
         sent("writeback, background", **thread, work="wb_workfn", event_kind="writeback_inode", event_id=4),
         sent("writeback, unknown", **thread, work="wb_workfn"),

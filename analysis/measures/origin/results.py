@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from analysis.measures.app.results import AppResults
 from analysis.measures.block.view import Views
+from analysis.measures.common.timeline import Timeline
 from analysis.measures.common.window import Window
+from analysis.measures.origin.events import EventResults, measure_events
 from analysis.measures.origin.requests import Whys, measure_whys
 from analysis.measures.origin.written import Written, measure_written
 from analysis.tables import dirtied, event, function
@@ -20,20 +22,24 @@ class OriginResults:
 
     whys: Whys | None
     written: Written | None
+    events: EventResults | None
 
 
-def measure_origins(tables: Tables, views: Views | None, app: AppResults, window: Window) -> OriginResults:
-    """Measure a run's requests by cause. An older run, without causes, has none of the results."""
+def measure_origins(
+    tables: Tables, views: Views | None, app: AppResults, window: Window, timeline: Timeline
+) -> OriginResults:
+    """Measure a run's requests by cause, and its events. An older run has none of these."""
+    events = tables.get(event.TABLE)
+    of_events = measure_events(events, timeline) if events is not None else None
     if views is None:
-        return OriginResults(None, None)
+        return OriginResults(None, None, of_events)
     window_ns = window.start_ns, window.end_ns
     functions = tables.get(function.TABLE) or {}
-    events = tables.get(event.TABLE)
     whys = measure_whys(
         views.disks if views.has_disks else views.top, events, tables.phases, functions, window_ns
     )
     if whys is None:
-        return OriginResults(None, None)
+        return OriginResults(None, None, of_events)
     written = measure_written(
         views.top.block,
         None if app.absent else tables.call,
@@ -43,4 +49,4 @@ def measure_origins(tables: Tables, views: Views | None, app: AppResults, window
         window_ns,
         None,
     )
-    return OriginResults(whys, written)
+    return OriginResults(whys, written, of_events)

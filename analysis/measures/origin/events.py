@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""File-system events by kind and reason: how many, how long, of how many bytes; the phases of commits.
+
+An event that began before the window, or ended after it, counts with the part inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.common.statistics import percentiles
+from analysis.measures.common.timeline import F64, Timeline
+from analysis.tables.event import PHASES, Event
+from analysis.tables.store import I64
+
+
+@dataclass(frozen=True)
+class Longest:
+    """The longest event of a kind."""
+
+    start_ns: int
+    length_ns: int
+    why: str
+    asker_call: str
+    asker_tid: int
+    comm: str
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """The events of one kind, or of one kind and reason."""
+
+    kind: str
+    why: str  # empty: of all reasons
+    count: int
+    total_ns: int  # sum of the lengths; events of several threads may overlap
+    covered_ns: int  # time in which at least one was under way
+    p99_ns: int
+    max_ns: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class PhaseRow:
+    """One phase of the events of a kind."""
+
+    kind: str
+    phase: str
+    total_ns: int
+    mean_ns: float
+    max_ns: int
+
+
+@dataclass(frozen=True)
+class EventResults:
+    """All kinds of events that occurred."""
+
+    rows: list[EventRow]  # most time first
+    by_why: Mapping[str, list[EventRow]]  # by kind, most first; a kind with one reason has one row
+    phases: list[PhaseRow]
+    longest: Mapping[str, Longest]
+    covered: Mapping[str, F64]  # by kind: share of each bin in which one was under way
+
+
+def measure_events(event: Event, timeline: Timeline) -> EventResults:
+    """Events that overlap the timeline."""
+    first, last = int(timeline.edges_ns[0]), int(timeline.edges_ns[-1])
+    inside = (event.end_ns >= first) & (event.start_ns <= last)
+    begin, end = np.clip(event.start_ns, first, last), np.clip(event.end_ns, first, last)
+    rows, by_why, phases, longest, covered = [], {}, [], {}, {}
+    for kind in event.kind.labels:
+        of_kind = np.flatnonzero(inside & event.kind.is_(kind))
+        if not of_kind.size or kind in ("", "none"):
+            continue
+        rows.append(_row(kind, "", event, of_kind, begin, end))
+        by_why[kind] = _by_why(kind, event, of_kind, begin, end)
+        phases += _phases(kind, event, of_kind)
+        longest[kind] = _longest(event, of_kind[int(np.argmax((end - begin)[of_kind]))])
+        covered[kind] = _covered(*_joined(begin[of_kind], end[of_kind]), timeline)
+    rows.sort(key=lambda row: (-row.total_ns, -row.count, row.kind))
+    return EventResults(rows, by_why, phases, longest, covered)
+
+
+def _row(kind: str, why: str, event: Event, at: npt.NDArray[np.intp], begin: I64, end: I64) -> EventRow:
+    lengths = (end - begin)[at]
+    starts, ends = _joined(begin[at], end[at])
+    return EventRow(
+        kind=kind,
+        why=why,
+        count=int(at.size),
+        total_ns=int(lengths.sum()),
+        covered_ns=int((ends - starts).sum()),
+        p99_ns=int(percentiles(lengths, [99.0])[0]),
+        max_ns=int(lengths.max()),
+        bytes=int(event.bytes[at].sum()),
+    )
+
+
+def _by_why(kind: str, event: Event, at: npt.NDArray[np.intp], begin: I64, end: I64) -> list[EventRow]:
+    codes = event.why.codes[at]
+    found = [
+        _row(kind, event.why.labels[int(code)], event, at[codes == code], begin, end)
+        for code in np.unique(codes)
+    ]
+    return sorted(found, key=lambda row: (-row.total_ns, -row.count, row.why))
+
+
+def _phases(kind: str, event: Event, at: npt.NDArray[np.intp]) -> list[PhaseRow]:
+    columns = (event.p1_ns, event.p2_ns, event.p3_ns, event.p4_ns, event.p5_ns)
+    return [
+        PhaseRow(kind, name, int(values[at].sum()), float(values[at].mean()), int(values[at].max()))
+        for name, values in zip(PHASES.get(kind, ()), columns, strict=False)
+        if name
+    ]
+
+
+def _longest(event: Event, at: int) -> Longest:
+    return Longest(
+        start_ns=int(event.start_ns[at]),
+        length_ns=int(event.end_ns[at] - event.start_ns[at]),
+        why=event.why.labels[int(event.why.codes[at])],
+        asker_call=event.asker_call.labels[int(event.asker_call.codes[at])],
+        asker_tid=int(event.asker_tid[at]),
+        comm=event.comm.labels[int(event.comm.codes[at])],
+    )
+
+
+def _joined(begin: I64, end: I64) -> tuple[I64, I64]:
+    """Begins and ends of the time that the intervals cover, in order."""
+    order = np.argsort(begin, kind="stable")
+    begin, end = begin[order], np.maximum.accumulate(end[order])
+    is_first = np.concatenate(([True], begin[1:] > end[:-1]))
+    last = np.concatenate((np.flatnonzero(is_first)[1:] - 1, [begin.size - 1]))
+    return begin[is_first], end[last]
+
+
+def _covered(begin: I64, end: I64, timeline: Timeline) -> F64:
+    """Share of each bin that these intervals, which do not overlap, cover."""
+    zero = int(timeline.edges_ns[0])
+    total = np.cumsum(end - begin)
+    x = np.stack([begin - zero, end - zero], axis=1).reshape(-1).astype(np.float64)
+    y = np.stack([total - (end - begin), total], axis=1).reshape(-1).astype(np.float64)
+    at = np.interp((timeline.edges_ns - zero).astype(np.float64), x, y)
+    return np.clip(np.diff(at) / np.diff(timeline.edges_ns), 0, 1)
