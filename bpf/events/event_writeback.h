@@ -279,16 +279,23 @@ static __always_inline u64 pages_of(struct folio *folio)
 	return 1;
 }
 
-/* Hot: each folio that becomes dirty. */
-SEC("tp_btf/writeback_dirty_folio")
-int BPF_PROG(dirtied_folio, struct folio *folio, struct address_space *mapping)
+/* Is this a file of the file system under test that programs can read? Btrfs and others keep metadata in files, too. */
+static __always_inline bool is_counted(struct address_space *mapping)
 {
 	struct inode *inode;
 
 	if (!mapping)
-		return 0;
+		return false;
 	inode = mapping->host;
-	if (inode && (inode->i_mode & S_IFMT) == S_IFREG && is_target(inode->i_sb->s_dev))
+	return inode && (inode->i_mode & S_IFMT) == S_IFREG && is_target(inode->i_sb->s_dev) &&
+	       inode->i_fop->read_iter;
+}
+
+/* Hot: each folio that becomes dirty. */
+SEC("tp_btf/writeback_dirty_folio")
+int BPF_PROG(dirtied_folio, struct folio *folio, struct address_space *mapping)
+{
+	if (is_counted(mapping))
 		add_dirtied(pages_of(folio));
 	return 0;
 }
@@ -297,12 +304,7 @@ int BPF_PROG(dirtied_folio, struct folio *folio, struct address_space *mapping)
 SEC("tp_btf/writeback_dirty_page")
 int BPF_PROG(dirtied_page, struct page *page, struct address_space *mapping)
 {
-	struct inode *inode;
-
-	if (!mapping)
-		return 0;
-	inode = mapping->host;
-	if (inode && (inode->i_mode & S_IFMT) == S_IFREG && is_target(inode->i_sb->s_dev))
+	if (is_counted(mapping))
 		add_dirtied(1);
 	return 0;
 }

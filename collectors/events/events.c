@@ -61,7 +61,7 @@ static uint64_t jiffy_ns(void)
 static int open_object(const struct options *options, unsigned int sources)
 {
 	struct btf *btf = bpf_load_kernel_btf(&state);
-	uint32_t share = BUDGET_IN_ALL / cpus;
+	uint32_t share = map_entries("SEEKMETER_EVENTS_AT_ONCE", BUDGET_IN_ALL) / cpus;
 
 	if (!btf)
 		return -1;
