@@ -62,7 +62,7 @@ def test_lock_of_the_task_wins_over_the_innermost_function() -> None:
     assert classify(frames, "blocked", "mutex") == Waited("lock", "do_get_write_access")
     assert classify((), "blocked", "rwsem_write") == Waited("lock", "")
     # a semaphore is a buffer's as well: the stack decides, if it can
-    assert classify(stack("xfs_buf_lock xfs_buf_find"), "blocked", "semaphore").cause == "page_io"
+    assert classify(stack("do_get_write_access f"), "blocked", "semaphore").cause == "page_io"
     assert classify(stack("new_wait vfs_new"), "blocked", "semaphore") == Waited("lock", "new_wait")
     # what wins anywhere wins over a lock, too
     assert classify(stack("shrink_slab shrink_node"), "blocked", "rwsem_read").cause == "reclaim"
