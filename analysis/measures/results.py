@@ -149,6 +149,7 @@ def measure(
             tables.get(thread_time.TABLE),
             tables.get(thread.TABLE),
             tables.phases,
+            tables.lock_names,
             timeline,
             window,
             run.cpus,

@@ -247,6 +247,23 @@ def test_counts_that_the_kernel_lacks_are_not_compared(tmp_path: Path) -> None:
     assert (truth.run, truth.run_delay, truth.blkio) == (None, None, None)
 
 
+def test_place_of_a_lock_is_its_class_where_it_is_known(tmp_path: Path) -> None:
+    asleep = {"bin_ns": FIRST_BIN, "state": "blocked", "stack_id": 3, "lock_kind": "rwsem_write"}
+    times = [
+        {**asleep, "ns": 5 * MS, "lock_id": 7},
+        {**asleep, "ns": 3 * MS, "lock_id": 8},
+        {**asleep, "ns": 2},
+    ]
+    lock = [{"lock_id": 7, "kind": "rwsem", "name": "inode.i_rwsem", "named_by": "slab"}]
+    spec = Spec(thread_time=times, thread=[thread_row(THREADS[0])], lock=lock, run=facts_of_run())
+    spec.stack = [{"stack_id": 3, "frames": STACKS[3]}]
+    found = threads_of(spec.write(tmp_path / "r"))
+    assert [(part.kind, part.place, part.ns) for part in found.places] == [
+        ("lock", "inode.i_rwsem", 5 * MS),
+        ("lock", "new_wait", 3 * MS + 2),
+    ]
+
+
 def test_tables_without_raw_give_the_same_results(tmp_path: Path) -> None:
     path = random_spec(9).write(tmp_path / "r")
     before = threads_of(path)

@@ -14,6 +14,7 @@ import numpy as np
 
 from analysis.causes.rules import NO_STACK, UNKNOWN, rules
 from analysis.measures.locks.waits_by_stack import group
+from analysis.tables.lock import Lock
 from analysis.tables.store import Categorical
 from analysis.tables.thread_rows import ASLEEP, RUNNABLE, RUNNING, SPLIT
 from analysis.tables.thread_time import ThreadTime
@@ -26,7 +27,10 @@ NOT_KNOWN = (UNKNOWN, NO_STACK)
 
 @dataclass(frozen=True)
 class Part:
-    """The time of one role that went to one kind. place: function that told a cause; "" for others."""
+    """The time of one role that went to one kind.
+
+    place: function that told a cause, or the lock's class where it is known; "" for others.
+    """
 
     role: str
     kind: str
@@ -67,11 +71,24 @@ def kinds_of(times: ThreadTime) -> Categorical:
     return Categorical(codes, tuple(labels))
 
 
-def sum_parts(times: ThreadTime, kinds: Categorical, with_places: bool = False) -> list[Part]:
+def places_of(times: ThreadTime, locks: Mapping[int, Lock]) -> Categorical:
+    """The place of each row; the class of the lock that a thread waits for, where that is known."""
+    names = {number: lock.name for number, lock in locks.items() if lock.name}
+    rows = np.flatnonzero(times.lock_id) if names else np.zeros(0, dtype=np.int64)
+    labels = {label: code for code, label in enumerate(times.place.labels)}
+    codes = times.place.codes.astype(np.int32)
+    different, of_row = np.unique(times.lock_id[rows], return_inverse=True)
+    for i, number in enumerate(different.tolist()):
+        if name := names.get(number):
+            codes[rows[of_row == i]] = labels.setdefault(name, len(labels))
+    return Categorical(codes, tuple(labels))
+
+
+def sum_parts(times: ThreadTime, kinds: Categorical, places: Categorical | None = None) -> list[Part]:
     """All time by role and kind, and by place; most time first."""
     columns = [times.role.codes, kinds.codes]
-    if with_places:
-        columns.append(times.place.codes)
+    if places is not None:
+        columns.append(places.codes)
     groups = group(columns)
     ns, counts = groups.sums(times.ns), groups.sums(times.count)
     longest = np.zeros(groups.n, dtype=np.int64)
@@ -80,7 +97,7 @@ def sum_parts(times: ThreadTime, kinds: Categorical, with_places: bool = False) 
         Part(
             role=times.role.labels[times.role.codes[first]],
             kind=kinds.labels[kinds.codes[first]],
-            place=times.place.labels[times.place.codes[first]] if with_places else "",
+            place=places.labels[places.codes[first]] if places is not None else "",
             ns=round(ns[g]),
             count=round(counts[g]),
             max_ns=int(longest[g]),

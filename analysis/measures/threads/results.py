@@ -14,9 +14,10 @@ from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.common.window import Window
 from analysis.measures.locks.waits_by_stack import group
 from analysis.measures.threads.over_time import measure_over_time, sums_over_time
-from analysis.measures.threads.parts import NOT_KNOWN, ON_CPU, VOLUNTARY, Part, kinds_of, sum_parts
+from analysis.measures.threads.parts import NOT_KNOWN, ON_CPU, VOLUNTARY, Part, kinds_of, places_of, sum_parts
 from analysis.measures.threads.phases import PhaseTime, measure_phases
 from analysis.measures.threads.truth import Truth, measure_truth
+from analysis.tables.lock import Lock
 from analysis.tables.phase import Phases
 from analysis.tables.rows import take
 from analysis.tables.store import Categorical
@@ -159,6 +160,7 @@ def measure_threads(
     times: ThreadTime | None,
     threads: Threads | None,
     phases: Phases | None,
+    locks: Mapping[int, Lock],
     timeline: Timeline,
     window: Window,
     cpus: int | None,
@@ -170,7 +172,7 @@ def measure_threads(
     cpu = kinds.is_in(ON_CPU)
     return ThreadResults(
         parts=sum_parts(times, kinds),
-        places=sum_parts(times, kinds, with_places=True),
+        places=sum_parts(times, kinds, places_of(times, locks)),
         phases=measure_phases(times, kinds, phases),
         rows=_rows(times, kinds),
         unknown=_unknown(times),
