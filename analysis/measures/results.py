@@ -19,6 +19,7 @@ from analysis.measures.block.view import Views, make_views
 from analysis.measures.common.timeline import Timeline, make_timeline, nice_width_ns
 from analysis.measures.common.window import QUANTUM_NS, Window, find_window
 from analysis.measures.cpu.profile import CpuProfile, measure_profile
+from analysis.measures.critical_path.results import NoPath, PathResults, measure_path
 from analysis.measures.device.own_counters import measure_own_counters
 from analysis.measures.device.results import DeviceResults, measure_devices
 from analysis.measures.locks.lock_waiters import shown_waits
@@ -52,6 +53,7 @@ class Results:
     locks: LockResults
     cpu: CpuProfile | None
     threads: ThreadResults | None
+    path: PathResults | NoPath
     memory: MemoryLevels | None
     correlations: Correlations
     origins: OriginResults
@@ -85,6 +87,7 @@ class Results:
             self,
             block=self.block.without_rows() if self.block is not None else None,
             locks=self.locks.without_rows(),
+            path=self.path.without_rows(),
         )
 
 
@@ -154,6 +157,7 @@ def measure(
             window,
             run.cpus,
         ),
+        path=measure_path(tables, window, tested_filesystem(run)),
         memory=measure_memory(tables.counter, timeline) if tables.counter else None,
         correlations=measure_correlations(
             run.asked,

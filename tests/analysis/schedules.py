@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from analysis.measures.critical_path.intervals import Intervals, Spans, make_intervals
+from analysis.measures.critical_path.intervals import Intervals, make_intervals
 from analysis.measures.critical_path.occupancy import make_occupancy
+from analysis.measures.critical_path.requests import requests_of
+from analysis.measures.critical_path.stretches import Spans
 from analysis.measures.critical_path.wakes import make_wakes
 from analysis.measures.critical_path.walk import DEPTH_MOST, Kind, Pieces, Requests, Walk
 from analysis.tables.block import Block
@@ -130,7 +132,7 @@ class Schedule:
         block = self.block_table
         walk = Walk(
             intervals,
-            make_wakes(self.wake_table, block, intervals),
+            make_wakes(self.wake_table, requests_of(self.wake_table, block), intervals),
             Requests(
                 block.queue_ns,
                 block.issue_ns,
@@ -182,12 +184,63 @@ class Naive:
         begin = max([0, *(end for _, end in self.given_up if end <= t)])
         return begin, min([self.end, *(start for start, _ in self.given_up if start > t)])
 
+    def _parts(self) -> list[tuple[int, int]]:
+        """All recorded parts."""
+        edges = [0, *(edge for span in self.given_up for edge in span), self.end]
+        return list(zip(edges[::2], edges[1::2], strict=True))
+
+    def _head(self, thread: int, part: tuple[int, int]) -> tuple[bool, dict[str, Any] | None]:
+        """Whether a thread is asleep at the begin of a part in which it was switched, and the wake-up."""
+        events = [event for event in self.events[thread] if part[0] <= event[0] < part[1]]
+        first = next(i for i, event in enumerate(events) if event[1] != 1)
+        is_asleep = events[first][1] == 2
+        return is_asleep, events[0][2] if is_asleep and first else None
+
+    def _silent(self, thread: int, t: int) -> tuple[str, dict[str, Any] | None]:
+        """The state in a part without a switch of the thread: asleep if it is so before and after."""
+        parts = [
+            part
+            for part in self._parts()
+            if any(kind != 1 and part[0] <= at < part[1] for at, kind, _ in self.events[thread])
+        ]
+        before = [part for part in parts if part[1] <= t]
+        after = [part for part in parts if part[0] > t]
+        wake = None
+        if before and self._tail(thread, before[-1]) != "asleep":
+            return "unknown", None
+        if after:
+            is_asleep, wake = self._head(thread, after[0])
+            if not is_asleep:
+                return "unknown", None
+        return "asleep", wake
+
+    def _tail(self, thread: int, part: tuple[int, int]) -> str:
+        """The state at the end of a part, without a look at later ones."""
+        events = [event for event in self.events[thread] if part[0] <= event[0] < part[1]]
+        at = max(i for i, event in enumerate(events) if event[1] != 1)
+        _, kind, row = events[at]
+        if kind == 2 or row["state"] in ("preempted", "ended") or events[at + 1 :]:
+            return "awake"
+        is_early = at > 0 and events[at - 1][1] == 1 and events[at][0] - events[at - 1][0] <= 1_000_000
+        return "awake" if is_early else "asleep"
+
+    def _head_wake(self, thread: int, part: tuple[int, int]) -> dict[str, Any] | None:
+        """The wake-up that ends a sleep at the begin of the next part with a switch; None: none does."""
+        for later in self._parts():
+            if later[0] >= part[1] and any(
+                kind != 1 and later[0] <= at < later[1] for at, kind, _ in self.events[thread]
+            ):
+                return self._head(thread, later)[1]
+        return None
+
     def state(self, thread: int, t: int) -> tuple[str, dict[str, Any] | None]:
         """running, runnable, asleep, over, unknown or unrecorded; and of a sleep the wake-up."""
         first, last = self._part(t)
         events = [event for event in self.events[thread] if first <= event[0] < last]
-        if self._given_up(t) or not any(kind != 1 for _, kind, _ in events):
+        if self._given_up(t):
             return "unrecorded", None
+        if not any(kind != 1 for _, kind, _ in events):
+            return self._silent(thread, t)
         at = [i for i, event in enumerate(events) if event[1] != 1]
         before = [i for i in at if events[i][0] <= t]
         after = [i for i in at if events[i][0] > t]
@@ -210,7 +263,7 @@ class Naive:
             early = left - 1
             if early >= 0 and events[early][1] == 1 and events[left][0] - events[early][0] <= 1_000_000:
                 return "runnable", None
-        return "asleep", None
+        return "asleep", self._head_wake(thread, (first, last)) if right is None else None
 
     def request(self, wake: dict[str, Any]) -> int:
         """The request that completed last at its sector; -1: none."""

@@ -177,6 +177,32 @@ COUNTER: Sequence[Field] = (
     ("value", "q", "i64", 1, None),
     ("name", "H", "u16", 1, "counter_name"),
 )
+SWITCH: Sequence[Field] = (
+    ("t_ns", "Q", "u64", 1, None),
+    ("prev", "I", "u32", 1, None),
+    ("next", "I", "u32", 1, None),
+    ("stack_id", "i", "i32", 1, None),
+    ("next_stack_id", "i", "i32", 1, None),
+    ("cpu", "H", "u16", 1, None),
+    ("state", "B", "u8", 1, "switch_state"),
+    ("prev_role", "B", "u8", 1, "thread_role"),
+    ("next_role", "B", "u8", 1, "thread_role"),
+)
+WAKE: Sequence[Field] = (
+    ("t_ns", "Q", "u64", 1, None),
+    ("sector", "Q", "u64", 1, None),
+    ("wakee", "I", "u32", 1, None),
+    ("waker", "I", "u32", 1, None),
+    ("dev", "I", "u32", 1, None),
+    ("work_id", "I", "u32", 1, None),
+    ("cpu", "H", "u16", 1, None),
+    ("context", "B", "u8", 1, "wake_context"),
+    ("cause", "B", "u8", 1, "wake_cause"),
+    ("sure", "B", "u8", 1, None),
+    ("is_new", "B", "u8", 1, None),
+    ("wakee_role", "B", "u8", 1, "thread_role"),
+    ("waker_role", "B", "u8", 1, "thread_role"),
+)
 DISK_COUNTER = (*COUNTER, ("dev", "I", "u32", 1, None))  # with counters of several devices
 EVENT: Sequence[Field] = (
     ("start_ns", "Q", "u64", 1, None),
@@ -240,6 +266,8 @@ TABLES: Mapping[str, Sequence[Field]] = {
     "counter": COUNTER,
     "event": EVENT,
     "dirtied": DIRTIED,
+    "switch": SWITCH,
+    "wake": WAKE,
 }
 COUNTERS = [
     "cpu.user_ns",
@@ -316,6 +344,9 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
     "call_name": {**dict(enumerate(CALL_NAMES.split())), 255: "none"},
     "call_target": dict(enumerate(["target", "elsewhere", "unknown"])),
     "counter_name": dict(enumerate(COUNTERS)),
+    "switch_state": dict(enumerate(["preempted", "sleeping", "blocked", "io_wait", "ended", "other"])),
+    "wake_context": dict(enumerate(["unknown", "task", "softirq", "hardirq", "nmi"])),
+    "wake_cause": dict(enumerate(["none", "request", "work", "timer", "net"])),
 }
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "block": {
@@ -360,6 +391,8 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "counter": {},
     "event": {"comm": b"worker", "asker_call": "none"},
     "dirtied": {"length_ns": BIN_NS},
+    "switch": {"stack_id": -1, "next_stack_id": -1, "state": "sleeping"},
+    "wake": {"context": "task", "sure": 1},
     "thread_time": {"thread": 1, "stack_id": -1, "length_ns": BIN_NS, "call": "none", "work_name": b""},
 }
 
@@ -588,6 +621,9 @@ class Spec:
     paths: list[dict[str, Any]] | None = None  # None: there is no such file
     thread_time: list[dict[str, Any]] | None = None
     thread: list[dict[str, Any]] | None = None
+    switch: list[dict[str, Any]] | None = None
+    wake: list[dict[str, Any]] | None = None
+    sched_window: list[dict[str, Any]] | None = None
     event: list[dict[str, Any]] | None = None  # None: there is no such file
     dirtied: list[dict[str, Any]] | None = None  # None: there is no such file
     function: list[str] | None = None  # kernel functions, numbered from 1; None: there is no such file
@@ -604,8 +640,9 @@ class Spec:
             (recorder / "thread_time.rec").write_bytes(
                 rec_bytes("thread_time", self.thread_time, THREAD_TIME)
             )
-        if self.thread is not None:
-            (recorder / "thread.jsonl").write_text("".join(json.dumps(row) + "\n" for row in self.thread))
+        for name in ("thread", "sched_window"):
+            if (rows := getattr(self, name)) is not None:
+                (recorder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         if self.function is not None:
             lines = [json.dumps({"id": i, "name": name}) + "\n" for i, name in enumerate(self.function, 1)]
             (recorder / "function.jsonl").write_text("".join(lines))

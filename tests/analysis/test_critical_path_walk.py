@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.measures.critical_path.intervals import RACE_NS, Spans, State, spans, with_events
+from analysis.measures.critical_path.intervals import State, with_events
+from analysis.measures.critical_path.stretches import RACE_NS, Spans, spans
 from analysis.measures.critical_path.walk import DEPTH_MOST, Kind, Pieces
 from tests.analysis.schedules import Naive, Schedule, answers
 

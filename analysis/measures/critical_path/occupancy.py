@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.measures.critical_path.intervals import I32, NONE
+from analysis.measures.critical_path.stretches import I32, NONE
 from analysis.tables.store import I64, Categorical
 from analysis.tables.switch import Switch
 

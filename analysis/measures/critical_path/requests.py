@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from analysis.measures.critical_path.intervals import I32, NONE
+from analysis.measures.critical_path.owners import Owners
+from analysis.measures.critical_path.stretches import I32, NONE
+from analysis.measures.critical_path.walk import Requests
 from analysis.tables.block import Block
-from analysis.tables.store import I64
+from analysis.tables.store import I64, Categorical
 from analysis.tables.wake import Wake
 
 REQUEST = "request"  # a cause of the table wake
@@ -39,16 +43,81 @@ def requests_of(wake: Wake, block: Block | None) -> I32:
     return found
 
 
-def threads_by_tid(tid: I64, start_ns: I64, number: I64, wanted_tid: I64, at_ns: I64) -> I64:
-    """Number of the thread that had a thread id at a time: the last one that began before; 0: none."""
-    thread_id = np.concatenate((tid, wanted_tid))
-    t = np.concatenate((start_ns, at_ns))
-    order = np.lexsort((t, thread_id))
-    is_thread = order < tid.size
-    last = np.maximum.accumulate(np.where(is_thread, np.arange(order.size), -1))
-    queries = np.flatnonzero(~is_thread & (last >= 0))
-    thread, query = order[last[queries]], order[queries]
-    same = thread_id[thread] == thread_id[query]
-    found = np.zeros(wanted_tid.size, dtype=np.int64)
-    found[query[same] - tid.size] = number[thread[same]]
-    return found
+@dataclass(frozen=True)
+class RequestLabels:
+    """What each request that woke somebody is."""
+
+    label: Categorical  # "write data"
+    comm: Categorical  # of its submitter
+    ino: I64  # 0: none
+
+
+@dataclass(frozen=True)
+class KnownRequests:
+    """The requests and bios that woke somebody, each once."""
+
+    of_wake: I32  # of each row of the table wake, the number of its request; NONE: none
+    requests: Requests
+    labels: RequestLabels
+
+
+def known_requests(wake: Wake, block: Block | None, volume: Block | None, owners: Owners) -> KnownRequests:
+    """Requests of the disks; where a wake-up has none, bios of volumes."""
+    of_wake = np.full(wake.t_ns.size, NONE, dtype=np.int32)
+    parts: list[tuple[Block, I64]] = []
+    size = 0
+    for table in (block, volume):
+        found = np.where(of_wake < 0, requests_of(wake, table), NONE)
+        if table is None or not (found >= 0).any():
+            continue
+        rows, number = np.unique(found[found >= 0], return_inverse=True)
+        of_wake[found >= 0] = number + size
+        parts.append((table, rows.astype(np.int64)))
+        size += rows.size
+
+    def column(name: str) -> I64:
+        return _joined([np.asarray(getattr(table, name)[rows], dtype=np.int64) for table, rows in parts])
+
+    queue = column("queue_ns")
+    pid = _joined([_rare(table, "pid")[rows] for table, rows in parts])
+    requests = Requests(
+        queue_ns=queue,
+        issue_ns=column("issue_ns"),
+        complete_ns=column("complete_ns"),
+        submitter=owners.at(pid, queue).astype(np.int32),
+    )
+    ino = _joined([table.ino[rows].astype(np.int64) for table, rows in parts])
+    return KnownRequests(of_wake, requests, RequestLabels(*_labels(parts), ino))
+
+
+def _rare(table: Block, name: str) -> I64:
+    """A column that is not kept."""
+    column = table.read(name)
+    return np.zeros(table.rows, dtype=np.int64) if column is None else column.astype(np.int64)
+
+
+def _joined(parts: list[I64]) -> I64:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _labels(parts: list[tuple[Block, I64]]) -> tuple[Categorical, Categorical]:
+    """Operation with class, and submitter, of each request."""
+    labels: dict[str, int] = {}
+    comms: dict[str, int] = {}
+    label_codes, comm_codes = [], []
+    for table, rows in parts:
+        classes = max(len(table.class_.labels), 1)
+        key = table.op.codes[rows].astype(np.int64) * classes + table.class_.codes[rows]
+        keys, of = np.unique(key, return_inverse=True)
+        numbers = []
+        for one in keys.tolist():
+            op, class_ = table.op.labels[one // classes], table.class_.labels[one % classes]
+            text = f"{op} {class_}" if op in ("read", "write") else op
+            numbers.append(labels.setdefault(text, len(labels)))
+        label_codes.append(np.array(numbers, dtype=np.int64)[of])
+        of_label = [comms.setdefault(comm, len(comms)) for comm in table.comm.labels]
+        comm_codes.append(np.array(of_label, dtype=np.int64)[table.comm.codes[rows]])
+    return (
+        Categorical(_joined(label_codes), tuple(labels)),
+        Categorical(_joined(comm_codes), tuple(comms)),
+    )

@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.measures.critical_path.intervals import NONE, Intervals
-from analysis.measures.critical_path.requests import REQUEST, requests_of
+from analysis.measures.critical_path.intervals import Intervals
+from analysis.measures.critical_path.requests import REQUEST
+from analysis.measures.critical_path.stretches import I32, NONE
 from analysis.measures.critical_path.walk import Kind, Wakes
-from analysis.tables.block import Block
 from analysis.tables.wake import Wake
 
 TASK, UNKNOWN = "task", "unknown"  # contexts of the table wake
 KINDS = {"timer": Kind.TIMER, "net": Kind.NETWORK, REQUEST: Kind.NO_REQUEST}
 
 
-def make_wakes(wake: Wake, block: Block | None, intervals: Intervals) -> Wakes:
-    """For each row of the table wake."""
-    request = requests_of(wake, block)
+def make_wakes(wake: Wake, request: I32, intervals: Intervals) -> Wakes:
+    """For each row of the table wake. request: the walk's number of the completed request, NONE: none."""
     in_task = wake.context.is_in((TASK, UNKNOWN))
     waker = np.where(in_task & (request < 0), intervals.index(wake.waker), NONE).astype(np.int32)
     kind = np.full(wake.t_ns.size, Kind.INTERRUPT, dtype=np.uint8)

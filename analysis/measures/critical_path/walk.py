@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.critical_path.intervals import I32, NONE, U8, Intervals, Mask, State
+from analysis.measures.critical_path.intervals import Intervals, State
 from analysis.measures.critical_path.occupancy import Occupancy
+from analysis.measures.critical_path.stretches import I32, NONE, U8, Mask
 from analysis.tables.store import I64
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -127,9 +128,9 @@ def _take(columns: Windows, rows: I64) -> Columns:
 class _Collected:
     """Pieces as they are found."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: int) -> None:
         self.parts: list[Columns] = []
-        self.size = 0
+        self.size = before  # pieces, those of other roots included
 
     def add(self, windows: Columns, kind: U8, depth: int, **more: npt.NDArray[Any]) -> None:
         size = windows["begin"].size
@@ -137,7 +138,7 @@ class _Collected:
             return
         self.size += size
         if self.size > PIECES_MOST:
-            raise TooLongError
+            raise TooLongError(f"more than {PIECES_MOST:,} pieces")
         none = np.full(size, NONE, dtype=np.int32)
         part: Columns = {name: more.get(name, none) for name in ("thread", "interval", "request", "occupant")}
         part |= {name: windows[name] for name in ("root", "begin", "end", "own", "event", "work_id", "weak")}
@@ -169,10 +170,10 @@ class Walk:
         self.requests = requests
         self.occupancy = occupancy
 
-    def pieces(self, thread: I32, begin: I64, end: I64) -> Pieces:
+    def pieces(self, thread: I32, begin: I64, end: I64, before: int = 0) -> Pieces:
         """The path of roots: of threads (indices) in [begin, end), within the recording.
 
-        Raises TooLongError.
+        before: pieces that were found of other roots. Raises TooLongError.
         """
         size = thread.size
         none = np.full(size, NONE, dtype=np.int32)
@@ -186,7 +187,7 @@ class Walk:
             work_id=np.zeros(size, dtype=np.int32),
             weak=np.zeros(size, dtype=np.bool_),
         )
-        collected = _Collected()
+        collected = _Collected(before)
         for depth in range(DEPTH_MOST + 1):
             windows = self._step(windows, depth, collected)
             if not windows.size:
@@ -209,7 +210,7 @@ class Walk:
         last = np.searchsorted(intervals.key, intervals.keys(windows.thread, windows.end), side="left") - 1
         count = np.maximum(last - first + 1, 0)
         if collected.size + int(count.sum()) > PIECES_MOST:
-            raise TooLongError
+            raise TooLongError(f"more than {PIECES_MOST:,} pieces")
         of = np.repeat(np.arange(windows.size), count)
         at = (first[of] + np.arange(of.size) - np.repeat(np.cumsum(count) - count, count)).astype(np.int32)
         parts = _take(windows, of)
@@ -247,7 +248,8 @@ class Walk:
         itself = asleep & (request < 0) & ((waker < 0) | is_own)
         collected.add(chosen(itself), kind[itself], depth, thread=thread[itself], interval=at[itself])
         if not empty:
-            parts["weak"] = parts["weak"] | (is_woken & self.wakes.weak[wake_at])
+            weak = self.wakes.weak[wake_at] | intervals.weak[at]
+            parts["weak"] = parts["weak"] | (is_woken & weak)
             parts["work_id"] = np.where(is_woken, self.wakes.work_id[wake_at], 0)
         follow = asleep & (waker >= 0) & ~is_own
         below = chosen(follow)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where a piece of the path ends, in the words of a report: groups of shares.
+
+The workload, the file system's threads and requests come first; the apparatus (the disk's machinery, the
+recorder, other programs) is one place a role, whether it ran, kept a CPU, or woke somebody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from analysis.causes.roles import DISK, FILESYSTEM, OTHER, RECORDER, WORKLOAD
+from analysis.causes.rules import rules
+from analysis.measures.critical_path.owners import IDLE
+from analysis.measures.critical_path.shares import Share
+from analysis.measures.critical_path.walk import Kind
+
+OWN_CPU, OTHERS_CPU, FS_CPU, READY = "own CPU", "others' CPU", "fs CPU", "ready"
+DEVICE, QUEUE, PAUSE, APPARATUS, UNKNOWN, UNRECORDED = (
+    "device",
+    "queue",
+    "pause",
+    "apparatus",
+    "unknown",
+    "not recorded",
+)
+GROUPS = (OWN_CPU, OTHERS_CPU, FS_CPU, READY, DEVICE, QUEUE, PAUSE, APPARATUS, UNKNOWN, UNRECORDED)
+APPARATUS_ROLES = (DISK, RECORDER, OTHER)
+APPARATUS_TEXTS = {
+    DISK: "the disk's machinery",
+    RECORDER: "the recorder",
+    OTHER: "other programs and kernel threads",
+}
+READY_TEXTS = {
+    WORKLOAD: "ready to run, the workload had the CPU",
+    FILESYSTEM: "ready to run, the file system had the CPU",
+    IDLE: "ready to run, the CPU woke up",
+}
+UNKNOWN_TEXTS = {
+    Kind.INTERRUPT: "unknown: woken by an interrupt",
+    Kind.NO_WAKER: "unknown: no wake-up was seen",
+    Kind.NO_REQUEST: "unknown: a request that was not recorded",
+    Kind.LOOP: "unknown: a sleep before its own cause",
+    Kind.DEEP: "unknown: the chain is too long",
+    Kind.OVER: "unknown: the thread had ended",
+    Kind.LOST: "unknown: a switch was lost",
+}
+OF_DEVICE = (Kind.DEVICE, Kind.COMPLETION)
+
+
+def text_of(cause: str) -> str:
+    """A cause in words."""
+    known = rules().causes.get(cause)
+    return known.text if known else cause
+
+
+def place_of(share: Share) -> tuple[str, str]:
+    """Group and text of where a share ends."""
+    kind, role = share.kind, share.role
+    if kind in OF_DEVICE:
+        return DEVICE, f"on the device: {share.request}"
+    if kind == Kind.QUEUE:
+        return QUEUE, f"before the device: {share.request}"
+    if kind in (Kind.CPU, Kind.READY, Kind.UNLOGGED) and role in APPARATUS_ROLES:
+        return APPARATUS, f"apparatus: {APPARATUS_TEXTS[role]}"
+    if kind == Kind.CPU:
+        if share.is_own:
+            return OWN_CPU, "on a CPU, the thread itself"
+        if role == WORKLOAD:
+            return OTHERS_CPU, "on a CPU, other threads of the workload"
+        return FS_CPU, "on a CPU, the file system's threads"
+    if kind == Kind.READY:
+        return READY, READY_TEXTS.get(role, "ready to run")
+    if kind == Kind.TIMER:
+        return PAUSE, f"a pause: {text_of(share.cause.cause)}"
+    if kind == Kind.NETWORK:
+        return PAUSE, "a packet from the network"
+    if kind == Kind.UNRECORDED:
+        return UNRECORDED, "not recorded: too many switches"
+    return UNKNOWN, UNKNOWN_TEXTS.get(kind, "unknown")
+
+
+@dataclass
+class Place:
+    """Time of the path that ends in one place."""
+
+    group: str
+    text: str
+    ns: int = 0
+    weak_ns: int = 0
+    by_name: dict[str, int] = field(default_factory=dict)  # of threads, or submitters of requests
+
+    def names(self) -> list[tuple[str, int]]:
+        """Names with their time, longest first."""
+        return sorted(self.by_name.items(), key=lambda item: (-item[1], item[0]))
+
+
+def places(shares: Iterable[Share]) -> list[Place]:
+    """The shares by place: longest first, then the apparatus, then what is not known."""
+    found: dict[tuple[str, str], Place] = {}
+    for share in shares:
+        group, text = place_of(share)
+        place = found.setdefault((group, text), Place(group, text))
+        place.ns += share.ns
+        place.weak_ns += share.weak_ns
+        place.by_name[share.name] = place.by_name.get(share.name, 0) + share.ns
+    late = {APPARATUS: 1, UNKNOWN: 2, UNRECORDED: 3}
+    return sorted(found.values(), key=lambda place: (late.get(place.group, 0), -place.ns, place.text))
+
+
+def sums_by(shares: Iterable[Share], key: Callable[[Share], str]) -> dict[str, dict[str, int]]:
+    """Time by a key and by group."""
+    found: dict[str, dict[str, int]] = {}
+    for share in shares:
+        sums = found.setdefault(key(share), {})
+        group, _ = place_of(share)
+        sums[group] = sums.get(group, 0) + share.ns
+    return found

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Results of the critical path: what the workload's progress waited for, who, and how much of it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analysis.causes.roles import WORKLOAD
+from analysis.measures.common.window import Window
+from analysis.measures.critical_path.causes import is_voluntary, make_causes
+from analysis.measures.critical_path.intervals import Intervals, State, fits, make_intervals, with_events
+from analysis.measures.critical_path.occupancy import make_occupancy
+from analysis.measures.critical_path.owners import Owners, WorkRoles, make_owners
+from analysis.measures.critical_path.requests import KnownRequests, known_requests
+from analysis.measures.critical_path.roots import Roots, choose_roots
+from analysis.measures.critical_path.shares import OwnWaits, Share, Sums
+from analysis.measures.critical_path.stretches import NONE, Spans, spans
+from analysis.measures.critical_path.wakes import make_wakes
+from analysis.measures.critical_path.walk import Kind, Pieces, TooLongError, Walk
+from analysis.rundir.tested import TestedFilesystem
+from analysis.tables import event, function, sched_window, switch, thread, thread_time, wake
+from analysis.tables.event import Event
+from analysis.tables.load import Tables
+from analysis.tables.store import I64
+from analysis.tables.wake import Wake
+
+ROWS_MOST = 24_000_000  # switches and wake-ups
+ROOTS_AT_ONCE = 4
+KEPT_PIECES_MOST = 2_000_000
+NOT_COVERED = (Kind.NO_WAKER, Kind.LOOP, Kind.DEEP, Kind.OVER, Kind.LOST, Kind.UNRECORDED)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of the path is known, and what is missing."""
+
+    unrecorded_ns: int  # given up for the recorder's budget
+    unknown_ns: int  # all other time of NOT_COVERED
+    weak_ns: int
+    windows_given_up: int
+    no_waker: int  # sleeps on the path whose wake-up is not in the table
+    deep_chains: int
+    completions: int  # wake-ups by a completed request, all threads
+    completions_named: int  # of these, with a row in the table block or volume
+    sleeps: int  # that ended within the recorded parts, all threads
+    sleeps_without_waker: int
+
+
+@dataclass(frozen=True)
+class EventShare:
+    """Time of the path that went through events of one kind and reason."""
+
+    kind: str
+    why: str
+    count: int
+    ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True)
+class RequestShare:
+    """Time of the path with requests of one kind and submitter. row: the request with most of it."""
+
+    label: str
+    comm: str
+    count: int
+    device_ns: int
+    queue_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True)
+class PathResults:
+    """The critical path of a run."""
+
+    is_one: bool  # of one thread; else the mean over several
+    name: str  # of the one thread
+    roots: int
+    at_work: float  # mean number of threads at work
+    wall_ns: int  # of the workload
+    total_ns: int  # of all roots' time; all shares sum to it
+    shares: list[Share]  # longest first
+    own_waits: list[OwnWaits]
+    events: list[EventShare]
+    requests: list[RequestShare]
+    coverage: Coverage
+    pieces: Pieces | None  # of one thread; None: too many, or of several
+    owners: Owners
+    intervals: Intervals | None
+
+    def without_rows(self) -> PathResults:
+        """A copy without the pieces."""
+        return replace(self, pieces=None, intervals=None)
+
+
+@dataclass(frozen=True)
+class NoPath:
+    """There is no path. why: empty if switches were not asked for."""
+
+    why: str
+
+    def without_rows(self) -> NoPath:
+        """Itself."""
+        return self
+
+
+def measure_path(tables: Tables, window: Window, tested: TestedFilesystem) -> PathResults | NoPath:
+    """Measure the critical path of the workload's time."""
+    switches, wakes_table = tables.get(switch.TABLE), tables.get(wake.TABLE)
+    if switches is None or wakes_table is None:
+        return NoPath("")
+    rows = switches.t_ns.size + wakes_table.t_ns.size
+    if rows > ROWS_MOST:
+        return NoPath(f"{rows:,} switches and wake-ups; the path is found for up to {ROWS_MOST:,}")
+    given_up = tables.get(sched_window.TABLE)
+    none = np.zeros(0, dtype=np.int64)
+    gaps = spans(
+        none if given_up is None else given_up.start_ns,
+        none if given_up is None else given_up.end_ns,
+        window.start_ns,
+        window.end_ns,
+    )
+    numbers = int(np.unique(np.concatenate((switches.prev, switches.next))).size)
+    if not fits(numbers, window.start_ns, window.end_ns):
+        return NoPath("its threads and times are too many for one number")
+    intervals = make_intervals(switches, wakes_table, gaps, window.start_ns, window.end_ns)
+    owners = make_owners(intervals, switches, tables.get(thread.TABLE), tables.get(thread_time.TABLE), tested)
+    events = tables.get(event.TABLE)
+    if events is not None:
+        intervals = _with_events(intervals, events, owners)
+    requests = known_requests(wakes_table, tables.block, tables.volume, owners)
+    wakes = make_wakes(wakes_table, requests.of_wake, intervals)
+    causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks)
+    roots = choose_roots(
+        intervals,
+        owners.indices(WORKLOAD),
+        owners.start_ns,
+        owners.end_ns,
+        is_voluntary(causes),
+        (window.work_start_ns, window.work_end_ns),
+    )
+    if not roots.thread.size:
+        return NoPath("no thread of the workload was seen to run")
+    occupancy = make_occupancy(switches, window.start_ns, window.end_ns)
+    walk = Walk(intervals, wakes, requests.requests, occupancy)
+    sums = Sums(intervals, causes, occupancy, requests.labels, events, tables.phases)
+    pieces = None
+    try:
+        for pieces in _lots(walk, roots):
+            sums.add(pieces)
+    except TooLongError as error:
+        return NoPath(str(error))
+    functions = tables.get(function.TABLE)
+    works = WorkRoles(owners, functions or {}, tested)
+    keeps = roots.is_one and pieces is not None and pieces.begin.size <= KEPT_PIECES_MOST
+    return PathResults(
+        is_one=roots.is_one,
+        name=owners.name[int(roots.thread[0])],
+        roots=int(roots.thread.size),
+        at_work=roots.at_work,
+        wall_ns=window.work_end_ns - window.work_start_ns,
+        total_ns=int((roots.end - roots.begin).sum()),
+        shares=sums.shares(owners, works),
+        own_waits=sums.own_waits(),
+        events=_event_shares(events, sums.of_event),
+        requests=_request_shares(requests, sums.of_request),
+        coverage=_coverage(sums, intervals, wakes_table, requests, gaps),
+        pieces=pieces if keeps else None,
+        owners=owners,
+        intervals=intervals if keeps else None,
+    )
+
+
+def _lots(walk: Walk, roots: Roots) -> Iterator[Pieces]:
+    """The pieces of some roots at a time. Raises TooLongError if all together are too many."""
+    done = 0
+    for first in range(0, roots.thread.size, ROOTS_AT_ONCE):
+        at = slice(first, first + ROOTS_AT_ONCE)
+        pieces = walk.pieces(roots.thread[at], roots.begin[at], roots.end[at], done)
+        done += pieces.begin.size
+        yield pieces
+
+
+def _with_events(intervals: Intervals, events: Event, owners: Owners) -> Intervals:
+    """Set the events of each thread: by thread id and time."""
+    if not events.start_ns.size:
+        return intervals
+    lasting = np.flatnonzero(events.end_ns > events.start_ns)
+    index = owners.at(events.tid[lasting], events.start_ns[lasting])
+    known = index >= 0
+    rows = lasting[known]
+    number = intervals.numbers[index[known]]
+    found = with_events(intervals, number, events.start_ns[rows], events.end_ns[rows])
+    return replace(found, event=np.where(found.event >= 0, rows[found.event], NONE).astype(np.int32))
+
+
+def _event_shares(events: Event | None, ns: I64) -> list[EventShare]:
+    if events is None:
+        return []
+    found: dict[tuple[str, str], list[int]] = {}
+    for row in np.flatnonzero(ns).tolist():
+        key = (events.kind.labels[events.kind.codes[row]], events.why.labels[events.why.codes[row]])
+        sums = found.setdefault(key, [0, 0, 0])
+        one = int(ns[row])
+        sums[0], sums[1], sums[2] = sums[0] + 1, sums[1] + one, max(sums[2], one)
+    shares = [EventShare(kind, why, *sums) for (kind, why), sums in found.items()]
+    return sorted(shares, key=lambda share: (-share.ns, share.kind, share.why))
+
+
+def _request_shares(requests: KnownRequests, ns: I64) -> list[RequestShare]:
+    """Sums over requests; ns: device, queue and completion of each."""
+    label, comm = requests.labels.label, requests.labels.comm
+    used = np.flatnonzero(ns.sum(axis=0))
+    key = label.codes[used].astype(np.int64) * max(len(comm.labels), 1) + comm.codes[used]
+    keys, of = np.unique(key, return_inverse=True)
+    found = []
+    for i, one in enumerate(keys.tolist()):
+        mine = used[of == i]
+        found.append(
+            RequestShare(
+                label=label.labels[one // max(len(comm.labels), 1)],
+                comm=comm.labels[one % max(len(comm.labels), 1)],
+                count=int(mine.size),
+                device_ns=int(ns[0, mine].sum() + ns[2, mine].sum()),
+                queue_ns=int(ns[1, mine].sum()),
+                max_ns=int(ns[:, mine].sum(axis=0).max()),
+            )
+        )
+    return sorted(found, key=lambda share: (-share.device_ns - share.queue_ns, share.label, share.comm))
+
+
+def _coverage(
+    sums: Sums, intervals: Intervals, wakes: Wake, requests: KnownRequests, gaps: Spans
+) -> Coverage:
+    unrecorded = int(sums.ns_of_kind[Kind.UNRECORDED])
+    asleep = (intervals.state == State.ASLEEP) & ~intervals.is_cut
+    by_request = wakes.cause.is_("request")
+    return Coverage(
+        unrecorded_ns=unrecorded,
+        unknown_ns=int(sums.ns_of_kind[list(NOT_COVERED)].sum()) - unrecorded,
+        weak_ns=sums.weak_ns,
+        windows_given_up=int(gaps.begin.size),
+        no_waker=sums.no_waker,
+        deep_chains=sums.deep_chains,
+        completions=int(by_request.sum()),
+        completions_named=int((requests.of_wake[by_request] >= 0).sum()),
+        sleeps=int(asleep.sum()),
+        sleeps_without_waker=int((asleep & (intervals.wake < 0)).sum()),
+    )

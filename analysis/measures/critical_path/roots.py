@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The threads whose progress is the workload's: one, or all that are at work most of their time.
+
+A thread is at work unless it sleeps of its own will: by the cause of its stack (its children, a pipe, a timer
+of its own), or without a known cause in an interruptible sleep that no request or kernel thread ends. If not
+more than ONE_THREAD threads are at work on average, the path is that of one thread, the workload's longest:
+it waits for whoever else is at work. Else it is the mean over the threads that are at work at least
+LEAST_SHARE of their life.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.measures.critical_path.intervals import Intervals, State
+from analysis.measures.critical_path.stretches import I32, Mask
+from analysis.tables.store import I64
+
+ONE_THREAD = 1.5
+LEAST_SHARE = 0.5
+LEAST_OF_MOST = 0.01  # threads at work for less than this share of the busiest one's time are no roots
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Threads (indices) with begin and end of the time that is looked at."""
+
+    thread: I32
+    begin: I64
+    end: I64
+    is_one: bool
+    at_work: float  # mean number of threads at work
+
+
+def choose_roots(
+    intervals: Intervals,
+    workload: I64,
+    start_ns: I64,
+    end_ns: I64,
+    is_voluntary: Mask,
+    window: tuple[int, int],
+) -> Roots:
+    """workload: the workload's threads. start_ns, end_ns: of each thread's life, 0: not known.
+
+    is_voluntary: of each interval, a sleep of the thread's own will. window: the workload's time.
+    """
+    first, last = max(window[0], intervals.start_ns), min(window[1], intervals.end_ns)
+    begin = np.clip(np.where(start_ns > 0, start_ns, first), first, last)[workload]
+    end = np.clip(np.where(end_ns > 0, end_ns, last), first, last)[workload]
+    alive = np.flatnonzero(end > begin)
+    workload, begin, end = workload[alive], begin[alive], end[alive]
+    none = np.zeros(0, dtype=np.int64)
+    if not workload.size:
+        return Roots(none.astype(np.int32), none, none, True, 0.0)
+    rank = np.full(intervals.numbers.size, -1)
+    rank[workload] = np.arange(workload.size)
+    of = rank[intervals.thread]
+    idle = (intervals.state == State.OVER) | (intervals.state == State.UNRECORDED) | is_voluntary
+    rows = np.flatnonzero((of >= 0) & ~idle)
+    ns = np.minimum(intervals.end[rows], end[of[rows]]) - np.maximum(intervals.begin[rows], begin[of[rows]])
+    work = np.bincount(of[rows], np.maximum(ns, 0), workload.size)
+    at_work = float(work.sum()) / (last - first)
+    chosen = np.flatnonzero((work >= LEAST_SHARE * (end - begin)) & (work >= LEAST_OF_MOST * work.max()))
+    if at_work <= ONE_THREAD or not chosen.size:
+        chosen = np.array([int(np.argmax(end - begin))])  # of several, the one that was first seen
+        return Roots(workload[chosen].astype(np.int32), begin[chosen], end[chosen], True, at_work)
+    return Roots(workload[chosen].astype(np.int32), begin[chosen], end[chosen], False, at_work)

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Pieces of the path, summed: by phase, the root's own cause, kind, whose, request and event.
+
+Pieces of many roots are millions: each lot of roots is summed before the next is walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.causes.classify import Waited
+from analysis.causes.roles import OTHER, ROLES
+from analysis.measures.critical_path.causes import Causes
+from analysis.measures.critical_path.intervals import Intervals, State
+from analysis.measures.critical_path.occupancy import Occupancy
+from analysis.measures.critical_path.owners import IDLE, Owners, WorkRoles
+from analysis.measures.critical_path.requests import RequestLabels
+from analysis.measures.critical_path.stretches import NONE
+from analysis.measures.critical_path.walk import Kind, Pieces
+from analysis.measures.locks.waits_by_stack import group
+from analysis.tables.event import Event
+from analysis.tables.phase import Phases
+from analysis.tables.store import I64
+
+OUTSIDE = NONE  # the phase of time outside of all phases
+OF_REQUEST = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Time of the path with all of this in common."""
+
+    phase: str  # "": outside of phases
+    own: Waited  # what the root did or waited for by its own word
+    is_own: bool  # no other thread lies between
+    kind: Kind
+    role: str  # of ROLES, or IDLE; of a request ""
+    name: str  # of a thread; of a request its submitter
+    cause: Waited  # of the stack of the thread at the end of the chain
+    request: str  # "write data"
+    event: tuple[str, str]  # kind and why; empty: none
+    ns: int
+    weak_ns: int
+    pieces: int
+
+
+@dataclass(frozen=True)
+class OwnWaits:
+    """Sleeps of the roots themselves with one cause."""
+
+    waited: Waited
+    count: int
+    ns: int
+    max_ns: int
+
+
+def cut_at(pieces: Pieces, times: I64) -> Pieces:
+    """The pieces, cut at times (ascending)."""
+    if not times.size:
+        return pieces
+    first = np.searchsorted(times, pieces.begin, side="right")
+    count = np.searchsorted(times, pieces.end, side="left") - first + 1
+    if int(count.max(initial=1)) == 1:
+        return pieces
+    of = np.repeat(np.arange(count.size), count)
+    number = np.arange(of.size) - np.repeat(np.cumsum(count) - count, count)
+    columns = {name: getattr(pieces, name)[of] for name in pieces.__dataclass_fields__}
+    at = first[of] + number
+    before = times[np.clip(at - 1, 0, times.size - 1)]
+    after = times[np.clip(at, 0, times.size - 1)]
+    columns["begin"] = np.where(number > 0, before, columns["begin"])
+    columns["end"] = np.where(number < count[of] - 1, after, columns["end"])
+    return replace(pieces, **columns)
+
+
+def phase_of(phases: Phases | None, t: I64) -> I64:
+    """Row of the phase that each time lies in: of several, the one that began last; OUTSIDE: none."""
+    if phases is None or not phases.start_ns.size:
+        return np.full(t.size, OUTSIDE, dtype=np.int64)
+    at = np.searchsorted(phases.start_ns, t, side="right") - 1
+    inside = (at >= 0) & (t < phases.end_ns[np.maximum(at, 0)])
+    return np.where(inside, at, OUTSIDE)
+
+
+class Sums:
+    """Sums of the pieces of all roots."""
+
+    def __init__(
+        self,
+        intervals: Intervals,
+        causes: Causes,
+        occupancy: Occupancy,
+        requests: RequestLabels,
+        event: Event | None,
+        phases: Phases | None,
+    ) -> None:
+        self._intervals = intervals
+        self._causes = causes
+        self._occupancy = occupancy
+        self._requests = requests
+        self._event = event
+        self._phases = phases
+        self._phase_names, self._phase_code = _names_of(phases)
+        self._sums: dict[tuple[int, ...], list[int]] = {}
+        self.of_request = np.zeros((3, requests.ino.size), dtype=np.int64)  # ns by OF_REQUEST
+        self.of_event = np.zeros(0 if event is None else event.start_ns.size, dtype=np.int64)  # ns
+        self._own: list[tuple[npt.NDArray[np.int32], I64]] = []
+        self.ns_of_kind = np.zeros(len(Kind), dtype=np.int64)
+        self.deep_chains = 0
+        self.weak_ns = 0
+        self.no_waker = 0
+
+    def add(self, pieces: Pieces) -> None:
+        """Add the pieces of some roots."""
+        intervals = self._intervals
+        self._own_waits(pieces)
+        np.add.at(self.ns_of_kind, pieces.kind, pieces.ns)
+        self.deep_chains += int((pieces.kind == Kind.DEEP).sum())
+        self.weak_ns += int(pieces.ns[pieces.weak].sum())
+        asleep = pieces.kind == Kind.NO_WAKER
+        self.no_waker += int(np.count_nonzero(~intervals.is_cut[pieces.interval[asleep]]))
+        for row, kind in enumerate(OF_REQUEST):
+            mine = pieces.kind == kind
+            np.add.at(self.of_request[row], pieces.request[mine], pieces.ns[mine])
+        has_event = pieces.event >= 0
+        np.add.at(self.of_event, pieces.event[has_event], pieces.ns[has_event])
+        if self._phases is not None:
+            pieces = cut_at(pieces, np.unique(np.concatenate((self._phases.start_ns, self._phases.end_ns))))
+        phase = self._phase_code[phase_of(self._phases, pieces.begin)]
+        code = self._causes.code
+        thread = pieces.thread.astype(np.int64)
+        ready = (pieces.kind == Kind.READY) & (pieces.occupant >= 0)
+        occupant = self._occupancy.thread[pieces.occupant[ready]]
+        thread[ready] = intervals.index(occupant)
+        # where nobody known ran, the role alone, below NONE
+        unknown = np.full(pieces.begin.size, False)
+        unknown[ready] = thread[ready] < 0
+        role = np.zeros(pieces.begin.size, dtype=np.int64)
+        role[unknown] = self._occupancy.role.codes[pieces.occupant[unknown]]
+        thread[(pieces.kind == Kind.READY) & (pieces.occupant < 0)] = NONE
+        thread[unknown] = NONE - 1 - role[unknown]
+        request = pieces.request >= 0
+        label, comm = (np.full(pieces.begin.size, NONE, dtype=np.int64) for _ in range(2))
+        label[request] = self._requests.label.codes[pieces.request[request]]
+        comm[request] = self._requests.comm.codes[pieces.request[request]]
+        kind_of_event, why = (np.full(pieces.begin.size, NONE, dtype=np.int64) for _ in range(2))
+        if self._event is not None:
+            rows = np.flatnonzero(pieces.event >= 0)
+            kind_of_event[rows] = self._event.kind.codes[pieces.event[rows]]
+            why[rows] = self._event.why.codes[pieces.event[rows]]
+        cause = np.where(pieces.interval >= 0, code[np.maximum(pieces.interval, 0)], NONE)
+        work = np.where(pieces.kind == Kind.CPU, pieces.work_id, 0)
+        own = np.where(pieces.own >= 0, code[np.maximum(pieces.own, 0)], NONE)
+        columns = [
+            phase,
+            own,
+            pieces.depth == 0,
+            pieces.kind,
+            thread,
+            work,
+            cause,
+            label,
+            comm,
+            kind_of_event,
+            why,
+        ]
+        groups = group([np.asarray(column).astype(np.int64) for column in columns])
+        ns, weak, count = (np.zeros(groups.n, dtype=np.int64) for _ in range(3))
+        np.add.at(ns, groups.of_row, pieces.ns)
+        np.add.at(weak, groups.of_row, np.where(pieces.weak, pieces.ns, 0))
+        np.add.at(count, groups.of_row, 1)
+        for g, first in enumerate(groups.first.tolist()):
+            key = tuple(int(column[first]) for column in columns)
+            sums = self._sums.setdefault(key, [0, 0, 0])
+            for i, values in enumerate((ns, weak, count)):
+                sums[i] += int(values[g])
+
+    def _own_waits(self, pieces: Pieces) -> None:
+        """Length of each sleep of a root."""
+        own, of = np.unique(pieces.own, return_inverse=True)
+        ns = np.zeros(own.size, dtype=np.int64)
+        np.add.at(ns, of, pieces.ns)
+        asleep = np.flatnonzero((own >= 0) & (self._intervals.state[np.maximum(own, 0)] == State.ASLEEP))
+        self._own.append((self._causes.code[own[asleep]], ns[asleep]))
+
+    def own_waits(self) -> list[OwnWaits]:
+        """The roots' sleeps by cause, longest first."""
+        if not self._own:
+            return []
+        code, ns = (np.concatenate([part[i] for part in self._own]) for i in (0, 1))
+        found = []
+        for one in np.unique(code).tolist():
+            mine = ns[code == one]
+            waited = self._causes.waited[one]
+            found.append(OwnWaits(waited, int(mine.size), int(mine.sum()), int(mine.max())))
+        return sorted(found, key=lambda waits: (-waits.ns, waits.waited.cause, waits.waited.place))
+
+    def shares(self, owners: Owners, works: WorkRoles) -> list[Share]:
+        """All sums, longest first."""
+        nothing = Waited("none", "")
+        found = []
+        for key, (ns, weak_ns, pieces) in self._sums.items():
+            phase, own, is_own, kind, thread, work, cause, label, comm, event, why = key
+            role, name = _whose(thread, work, owners, works, self._occupancy.role.labels)
+            if label >= 0:
+                role, name = "", self._requests.comm.labels[comm]
+            elif kind == Kind.UNLOGGED:
+                role, name = OTHER, "not logged"
+            found.append(
+                Share(
+                    phase=self._phase_names[phase] if phase >= 0 else "",
+                    own=self._causes.waited[own] if own >= 0 else nothing,
+                    is_own=bool(is_own),
+                    kind=Kind(kind),
+                    role=role,
+                    name=name,
+                    cause=self._causes.waited[cause] if cause >= 0 else nothing,
+                    request=self._requests.label.labels[label] if label >= 0 else "",
+                    event=(self._event.kind.labels[event], self._event.why.labels[why])
+                    if self._event is not None and event >= 0
+                    else ("", ""),
+                    ns=ns,
+                    weak_ns=weak_ns,
+                    pieces=pieces,
+                )
+            )
+        return sorted(found, key=lambda share: (-share.ns, share.kind, share.role, share.name))
+
+
+def _names_of(phases: Phases | None) -> tuple[list[str], I64]:
+    """Names of phases, and the number of the name by row of the phase; the last entry is OUTSIDE's."""
+    if phases is None:
+        return [], np.array([OUTSIDE])
+    names = list(dict.fromkeys(phases.name))
+    numbers = {name: i for i, name in enumerate(names)}
+    return names, np.array([*(numbers[name] for name in phases.name), OUTSIDE], dtype=np.int64)
+
+
+def _whose(
+    thread: int, work: int, owners: Owners, works: WorkRoles, labels: Sequence[str]
+) -> tuple[str, str]:
+    """Role and name of a thread; of one that is not logged by the code of its role."""
+    if thread >= 0:
+        return works.of(thread, work)
+    label = labels[NONE - 1 - thread] if thread < NONE else ""
+    return (label if label in (*ROLES, IDLE) else OTHER), {IDLE: "idle"}.get(label, "not logged")
+
+
+def total(shares: Iterable[Share]) -> int:
+    """Their time."""
+    return sum(share.ns for share in shares)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The critical path: what the workload's progress waited for, for how long, and how sure that is."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.critical_path.causes import ON_CPU, READY
+from analysis.measures.critical_path.places import (
+    APPARATUS,
+    GROUPS,
+    Place,
+    place_of,
+    places,
+    sums_by,
+    text_of,
+)
+from analysis.measures.critical_path.results import NoPath, PathResults
+from analysis.measures.results import Results
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run, clean
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
+
+LEAST_SHARE = 0.001  # of the path: smaller rows are summed up
+TOP_PLACES = 14
+TOP_WAITS = 8
+TOP_EVENTS = 5
+TOP_REQUESTS = 6
+TOP_NAMES = 2
+IN_THE_END = 3
+LEAST_HELD_UP = 0.05  # of the path: a sentence says that the apparatus held it up
+LEAST_PHASE = 0.02  # of the path: a phase with less has no row
+NAME_LETTERS = 32
+DEFINITION = (
+    "for each instant of a thread's time: what it waited for in the end. A thread that sleeps waits for"
+    " whoever woke it, and that one, while it slept, for whoever woke it; a completed request for its device,"
+    " its queue, and before that its submitter; a runnable thread for whoever had the CPU. An instant counts"
+    " once: the rows sum to the time of the path. One thread: the workload's longest, if no more than 1.5"
+    " threads are at work on average (not asleep of their own will); else the sum over those at work: n"
+    " threads at once are n seconds a second (Little's law)."
+)
+
+
+def build_critical_path(run: Run, tables: Tables, results: Results) -> list[Section]:
+    """No section for a run from before switches, or that was not asked for them."""
+    path = results.path
+    if isinstance(path, NoPath):
+        if not path.why and "sched" not in run.asked:
+            return []
+        return [Section(absent=path.why or run.absent("sched"))]
+    section = Section()
+    section.facts.append(("path of", _whose(path)))
+    section.tables.append(_places(path))
+    for table in (_own_waits(path), _events(path), _requests(path), _phases(path)):
+        if table is not None:
+            section.tables.append(table)
+    section.notes += [*_apparatus(path), *_coverage(path)]
+    section.definition = DEFINITION
+    return [section]
+
+
+def _whose(path: PathResults) -> str:
+    wall = units.seconds(path.wall_ns / 1e9)
+    at_work = f"{path.at_work:.2f} threads at work on average"
+    if path.is_one:
+        return (
+            f"1 thread, {clean(path.name, NAME_LETTERS)}, {units.seconds(path.total_ns / 1e9)} s; {at_work}"
+        )
+    mean = path.total_ns / path.wall_ns if path.wall_ns else 0
+    return f"{path.roots:,} threads, {mean:.2f} at once over {wall} s; {at_work}"
+
+
+def _share(ns: int, path: PathResults) -> str:
+    return units.percent(ns / path.total_ns if path.total_ns else None)
+
+
+def _times(ns: int, path: PathResults) -> tuple[str, ...]:
+    """Seconds and share; of several threads also how many there were at once."""
+    time = units.seconds(ns / 1e9) if ns >= 5_000_000 else units.ns(ns)
+    if path.is_one:
+        return time, _share(ns, path)
+    at_once = f"{ns / path.wall_ns:.2f}" if path.wall_ns else "-"
+    return time, _share(ns, path), at_once
+
+
+def _heads(path: PathResults) -> tuple[str, ...]:
+    return ("s", "%") if path.is_one else ("s", "%", "threads")
+
+
+def _names(place: Place) -> str:
+    """The longest names, with their time where there are several."""
+    names = [(clean(name, NAME_LETTERS), ns) for name, ns in place.names() if name]
+    if len(names) == 1:
+        return names[0][0]
+    shown = [f"{name} {units.ns(ns)}" for name, ns in names[:TOP_NAMES]]
+    more = len(names) - TOP_NAMES
+    return ", ".join(shown) + (f", {more} more" if more > 0 else "")
+
+
+def _places(path: PathResults) -> Table:
+    all_places = places(path.shares)
+    least = LEAST_SHARE * path.total_ns
+    shown = [place for place in all_places if place.ns >= least][:TOP_PLACES]
+    rest_ns = sum(place.ns for place in all_places) - sum(place.ns for place in shown)
+    rows = [
+        (
+            *_times(place.ns, path),
+            ("~ " if place.weak_ns * 2 > place.ns else "") + place.text,
+            _names(place),
+        )
+        for place in shown
+    ]
+    if rest_ns:
+        rows.append((*_times(rest_ns, path), f"{len(all_places) - len(shown)} more, each less", ""))
+    return Table((*_heads(path), "<waited for in the end", "<by"), rows, least_left=18)
+
+
+def _own_waits(path: PathResults) -> Table | None:
+    """What the threads themselves slept for, and what that came down to."""
+    by_cause: dict[str, list[int]] = {}
+    by_place: dict[str, dict[str, int]] = {}
+    for waits in path.own_waits:
+        sums = by_cause.setdefault(waits.waited.cause, [0, 0, 0])
+        sums[0], sums[1], sums[2] = sums[0] + waits.count, sums[1] + waits.ns, max(sums[2], waits.max_ns)
+        names = by_place.setdefault(waits.waited.cause, {})
+        names[waits.waited.place] = names.get(waits.waited.place, 0) + waits.ns
+    in_the_end = sums_by(
+        (share for share in path.shares if share.own.cause not in (ON_CPU, READY)),
+        lambda share: share.own.cause,
+    )
+    rows = []
+    for cause, (count, ns, max_ns) in sorted(by_cause.items(), key=lambda item: -item[1][1])[:TOP_WAITS]:
+        if ns < LEAST_SHARE * path.total_ns:
+            continue
+        ends = sorted(in_the_end.get(cause, {}).items(), key=lambda item: -item[1])
+        shown = [f"{group} {units.ns(time)}" for group, time in ends[:IN_THE_END]]
+        rows.append(
+            (*_times(ns, path), units.count(count), units.ns(max_ns), text_of(cause), ", ".join(shown))
+        )
+    heads = (*_heads(path), "sleeps", "longest", "<the thread itself waited for", "<that was in the end")
+    return Table(heads, rows, least_left=18) if rows else None
+
+
+def _events(path: PathResults) -> Table | None:
+    rows = [
+        (
+            *_times(share.ns, path),
+            units.count(share.count),
+            units.ns(share.max_ns),
+            share.kind.replace("_", " "),
+            "" if share.why == "none" else share.why,
+        )
+        for share in path.events[:TOP_EVENTS]
+        if share.ns >= LEAST_SHARE * path.total_ns
+    ]
+    return Table((*_heads(path), "events", "longest", "<through", "<why"), rows) if rows else None
+
+
+def _requests(path: PathResults) -> Table | None:
+    rows = [
+        (
+            units.seconds(share.device_ns / 1e9),
+            units.seconds(share.queue_ns / 1e9),
+            units.count(share.count),
+            units.ns(share.max_ns),
+            share.label,
+            clean(share.comm, NAME_LETTERS),
+        )
+        for share in path.requests[:TOP_REQUESTS]
+        if share.device_ns + share.queue_ns >= LEAST_SHARE * path.total_ns
+    ]
+    heads = ("device s", "queue s", "requests", "longest", "<requests that were waited for", "<of")
+    return Table(heads, rows) if rows else None
+
+
+def _phases(path: PathResults) -> Table | None:
+    """Seconds by phase and group."""
+    sums = sums_by(path.shares, lambda share: share.phase)
+    shown = {name: one for name, one in sums.items() if sum(one.values()) >= LEAST_PHASE * path.total_ns}
+    if len(shown) < 2:
+        return None
+    used = [group for group in GROUPS if any(one.get(group) for one in shown.values())]
+    rows = [
+        (
+            clean(name, NAME_LETTERS) or "(no phase)",
+            *(units.seconds(one[group] / 1e9) if one.get(group) else "-" for group in used),
+        )
+        for name, one in sorted(shown.items(), key=lambda item: -sum(item[1].values()))
+    ]
+    heads = ["<s by phase", *(group.replace(" ", "\n") for group in used)]
+    return Table(heads, rows)
+
+
+def _apparatus(path: PathResults) -> list[str]:
+    ns = sum(share.ns for share in path.shares if place_of(share)[0] == APPARATUS)
+    if ns < LEAST_HELD_UP * path.total_ns:
+        return []
+    return [
+        f"the apparatus held the workload up: {units.seconds(ns / 1e9)} s of its path"
+        f" ({_share(ns, path)} %) are neither its own, nor the file system's, nor the device's"
+    ]
+
+
+def _coverage(path: PathResults) -> list[str]:
+    """How much is known, and what is missing."""
+    coverage = path.coverage
+    known = path.total_ns - coverage.unknown_ns - coverage.unrecorded_ns
+    parts = [f"known: {_share(known, path)} % of the path"]
+    if coverage.unrecorded_ns:
+        parts.append(
+            f"{_share(coverage.unrecorded_ns, path)} % not recorded ({coverage.windows_given_up:,} stretches"
+            " with too many switches)"
+        )
+    if coverage.weak_ns:
+        parts.append(f"{_share(coverage.weak_ns, path)} % rest on a guess (~)")
+    if coverage.no_waker:
+        parts.append(f"{coverage.no_waker:,} sleeps on it without a wake-up")
+    if coverage.deep_chains:
+        parts.append(f"{coverage.deep_chains:,} chains cut")
+    notes = ["; ".join(parts)]
+    facts = []
+    if coverage.sleeps:
+        share = coverage.sleeps_without_waker / coverage.sleeps
+        facts.append(f"{units.percent(share)} % of {coverage.sleeps:,} sleeps of all threads have no wake-up")
+    if coverage.completions:
+        share = coverage.completions_named / coverage.completions
+        facts.append(
+            f"{units.percent(share)} % of {coverage.completions:,} completions that woke a thread name their"
+            " request"
+        )
+    return notes + (["; ".join(facts)] if facts else [])
+
+
+SECTIONS = (
+    SectionSpec(
+        "critical_path",
+        "The critical path",
+        205,
+        build_critical_path,
+        essential=True,
+        collectors=("sched",),
+    ),
+)

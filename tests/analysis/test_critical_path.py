@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The critical path of a run: its sums, whose they are, which threads are its roots, and the section."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.measures.common.window import find_window
+from analysis.measures.critical_path import results as path_results
+from analysis.measures.critical_path import walk
+from analysis.measures.critical_path.places import places
+from analysis.measures.critical_path.results import NoPath, PathResults, measure_path
+from analysis.measures.results import measure
+from analysis.render import text
+from analysis.rundir import tested
+from analysis.rundir.run import open_run
+from analysis.sections.document import make_document
+from analysis.tables.load import load_tables
+from tests.analysis.schedules import Schedule
+from tests.analysis.synthetic import START_NS, Spec, request, run_json
+
+MS = 1_000_000
+BEGIN = START_NS + 50 * MS  # of the workload, which ends 50 ms before the recording
+LENGTH_MS = 900
+APP, CHILD, JBD2, LOOP, RECORDER, WRITER = 1, 2, 3, 4, 5, 6
+THREADS: dict[int, tuple[str, str]] = {
+    APP: ("app", "workload"),
+    CHILD: ("child", "workload"),
+    JBD2: ("jbd2/loop3-8", "kernel"),
+    LOOP: ("loop3", "kernel"),
+    RECORDER: ("recorder", "recorder"),
+    WRITER: ("writer", "workload"),
+}
+STACKS: list[dict[str, Any]] = [
+    {"stack_id": 1, "frames": ["schedule+0x1", "jbd2_log_wait_commit+0x9", "ext4_sync_file+0x2"]},
+    {"stack_id": 2, "frames": ["schedule+0x1", "do_wait+0x9", "kernel_wait4+0x2"]},
+]
+
+
+def write(folder: Path, schedule: Schedule, **more: Any) -> Path:
+    """A run with a schedule in ms since the workload began."""
+
+    def at(t: int) -> int:
+        return BEGIN + t * MS
+
+    role = {number: its_role for number, (_, its_role) in THREADS.items()} | {0: "idle"}
+    spec = Spec(
+        run=run_json(LENGTH_MS / 1000 + 0.1),
+        switch=[
+            {
+                **row,
+                "t_ns": at(row["t_ns"]),
+                "prev_role": role[row["prev"]],
+                "next_role": role[row["next"]],
+            }
+            for row in schedule.switches
+        ],
+        wake=[{**row, "t_ns": at(row["t_ns"])} for row in schedule.wakes],
+        thread=[
+            {
+                "thread": number,
+                "tid": 1000 + number,
+                "tgid": 1000 + number,
+                "comm": comm,
+                "role": its_role,
+                "start_ns": START_NS,
+                "end_ns": None,
+            }
+            for number, (comm, its_role) in THREADS.items()
+            if any(number in (row["prev"], row["next"]) for row in schedule.switches)
+        ],
+        block=[
+            request(
+                at(row["issue"]),
+                row["sector"],
+                queue_ns=at(row["queue"]),
+                complete_ns=at(row["complete"]),
+                pid=1000 + row["pid"],
+                comm=THREADS[row["pid"]][0].encode(),
+            )
+            | {"class": "journal"}
+            for row in schedule.requests
+        ],
+        stack=STACKS,
+        **more,
+    )
+    spec.run["filesystem"]["others_of_kind"] = 0
+    spec.run["collect"] = ["block", "sched"]
+    return spec.write(folder)
+
+
+def measured(path: Path) -> PathResults:
+    run = open_run(path)
+    tables = load_tables(run)
+    found = measure_path(tables, find_window(run, tables), tested.tested_filesystem(run))
+    assert isinstance(found, PathResults), found
+    assert sum(share.ns for share in found.shares) == found.total_ns
+    return found
+
+
+def fsync_of_a_child() -> Schedule:
+    """The application waits for its child, which waits for a commit, whose request the loop worker delays.
+
+    The recorder has the child's CPU for 30 ms.
+    """
+    schedule = Schedule()
+    schedule.switch(0, 0, APP, cpu=0)
+    schedule.switch(-20, JBD2, 0, cpu=1)
+    schedule.wake(50, CHILD, APP, is_new=1)
+    schedule.switch(60, APP, CHILD, cpu=0, stack_id=2)
+    schedule.wake(100, JBD2, CHILD)
+    schedule.switch(110, 0, JBD2, cpu=1)
+    schedule.switch(120, CHILD, 0, cpu=0, state="blocked", stack_id=1)
+    schedule.switch(200, JBD2, LOOP, cpu=1, state="io_wait")
+    schedule.request(150, 210, 500, sector=4096, submitter=JBD2)
+    schedule.switch(300, LOOP, 0, cpu=1)
+    schedule.completion(500, JBD2, sector=4096)
+    schedule.switch(500, 0, JBD2, cpu=1)
+    schedule.wake(600, CHILD, JBD2)
+    schedule.switch(599, 0, RECORDER, cpu=0)
+    schedule.switch(610, JBD2, 0, cpu=1)
+    schedule.switch(630, RECORDER, CHILD, cpu=0)
+    schedule.wake(700, APP, CHILD)
+    schedule.switch(701, CHILD, APP, state="ended", cpu=0)
+    schedule.switch(900, APP, 0, state="ended", cpu=0)
+    return schedule
+
+
+def test_shares_name_what_each_time_was(tmp_path: Path) -> None:
+    found = measured(write(tmp_path / "run", fsync_of_a_child()))
+    assert (found.is_one, found.name, found.total_ns) == (True, "app", LENGTH_MS * MS)
+    sums = {(place.group, place.text): round(place.ns / MS) for place in places(found.shares)}
+    assert sums == {
+        ("own CPU", "on a CPU, the thread itself"): 60 + 199,
+        ("others' CPU", "on a CPU, other threads of the workload"): 60 + 70,
+        ("fs CPU", "on a CPU, the file system's threads"): 80 + 100,
+        ("queue", "before the device: write journal"): 10,
+        ("device", "on the device: write journal"): 290,
+        ("apparatus", "apparatus: the recorder"): 30,
+        ("ready", "ready to run, the workload had the CPU"): 1,
+    }
+    assert [(waits.waited.cause, waits.count, waits.ns) for waits in found.own_waits] == [
+        ("child", 1, 640 * MS)
+    ]
+    (one,) = found.requests
+    assert (one.label, one.comm, one.count) == ("write journal", "jbd2/loop3-8", 1)
+    assert (one.device_ns, one.queue_ns) == (290 * MS, 10 * MS)
+    coverage = found.coverage
+    assert (coverage.completions, coverage.completions_named) == (1, 1)
+    assert (coverage.unknown_ns, coverage.unrecorded_ns, coverage.weak_ns) == (0, 0, 0)
+
+
+@pytest.mark.usefixtures("words_only")
+def test_section_fits_and_names_the_path(tmp_path: Path) -> None:
+    path = write(tmp_path / "run", fsync_of_a_child())
+    run = open_run(path)
+    tables = load_tables(run)
+    document = make_document(run, tables, measure(run, tables))
+    (section,) = (one for one in document.sections if one.key == "critical_path")
+    lines = text.section_lines(section)
+    assert all(len(line) <= 80 for line in lines)
+    shown = "\n".join(lines)
+    for words in ("1 thread, app, 0.90 s", "on the device: write journal", "its children", "known: 100.0 %"):
+        assert words in shown
+
+
+def two_writers() -> Schedule:
+    """Both are at work all the time: one on a CPU, one waits for the device; a third waits for them."""
+    schedule = Schedule()
+    schedule.switch(0, 0, APP, cpu=0)
+    schedule.switch(1, APP, 0, cpu=0, stack_id=2)
+    schedule.switch(0, 0, CHILD, cpu=1)
+    schedule.switch(900, CHILD, 0, state="preempted", cpu=1)
+    schedule.switch(2, 0, WRITER, cpu=0)
+    schedule.switch(100, WRITER, 0, state="io_wait", cpu=0)
+    schedule.request(100, 100, 800, sector=8, submitter=WRITER)
+    schedule.completion(800, WRITER, sector=8)
+    schedule.switch(800, 0, WRITER, cpu=0)
+    return schedule
+
+
+def test_several_threads_at_work_are_all_roots(tmp_path: Path) -> None:
+    found = measured(write(tmp_path / "run", two_writers()))
+    assert not found.is_one and found.roots == 2 and found.total_ns == 2 * LENGTH_MS * MS
+    assert found.at_work == pytest.approx((900 + 898 + 1) / 900, abs=0.01)
+    sums = {place.text: round(place.ns / MS) for place in places(found.shares)}
+    assert sums["on the device: write journal"] == 700
+    assert sums["on a CPU, the thread itself"] == 900 + 98 + 100
+
+
+def test_time_given_up_is_stated(tmp_path: Path) -> None:
+    windows = [{"start_ns": BEGIN + 300 * MS, "end_ns": BEGIN + 400 * MS, "switches": 9, "why": "budget"}]
+    schedule = Schedule()
+    schedule.switch(0, 0, APP)
+    found = measured(write(tmp_path / "run", schedule, sched_window=windows))
+    assert (found.coverage.unrecorded_ns, found.coverage.windows_given_up) == (100 * MS, 1)
+
+
+def test_sleep_over_given_up_time_is_a_weak_link(tmp_path: Path) -> None:
+    """The application waits for its child from 60 to 700 ms, and is not switched from 300 to 500 ms."""
+    windows = [
+        {"start_ns": BEGIN + 300 * MS, "end_ns": BEGIN + 310 * MS, "switches": 9, "why": "budget"},
+        {"start_ns": BEGIN + 400 * MS, "end_ns": BEGIN + 410 * MS, "switches": 9, "why": "budget"},
+    ]
+    found = measured(write(tmp_path / "run", fsync_of_a_child(), sched_window=windows))
+    sums = {place.text: round(place.ns / MS) for place in places(found.shares)}
+    assert sums["on the device: write journal"] == 290 - 20
+    assert found.coverage.unrecorded_ns == 20 * MS and found.coverage.unknown_ns == 0
+    assert found.coverage.weak_ns == (400 - 60 - 10) * MS
+
+
+def test_phases_cut_pieces_exactly(tmp_path: Path) -> None:
+    phases = [
+        {"name": "make", "start_ns": BEGIN, "end_ns": BEGIN + 30 * MS},
+        {"name": "sync", "start_ns": BEGIN + 30 * MS, "end_ns": BEGIN + 650 * MS},
+    ]
+    found = measured(write(tmp_path / "run", fsync_of_a_child(), phases=phases))
+    by_phase = {
+        name: sum(share.ns for share in found.shares if share.phase == name) // MS
+        for name in ("make", "sync", "")
+    }
+    assert by_phase == {"make": 30, "sync": 620, "": 250}
+
+
+def test_path_is_given_up_beyond_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = fsync_of_a_child()
+    run = open_run(write(tmp_path / "run", schedule))
+    tables = load_tables(run)
+    rows = len(schedule.switches) + len(schedule.wakes)
+    window, filesystem = find_window(run, tables), tested.tested_filesystem(run)
+    for module, name, words in (
+        (path_results, "ROWS_MOST", f"{rows} switches and wake-ups; the path is found for up to 5"),
+        (walk, "PIECES_MOST", "more than 5 pieces"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, 5)
+            assert measure_path(tables, window, filesystem) == NoPath(words)
+
+
+def test_run_without_switches_has_no_section(tmp_path: Path) -> None:
+    run = open_run(Spec().write(tmp_path / "run"))
+    tables = load_tables(run)
+    document = make_document(run, tables, measure(run, tables))
+    assert not [one for one in document.sections if one.key == "critical_path"]
