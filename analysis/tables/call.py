@@ -40,18 +40,33 @@ TABLE = TableSpec(
     columns=(
         Column("bin_ns", "int", "ns", "start of the time bin"),
         Column("length_ns", "int", "ns", "length of the time bin; 0: the recording's usual", if_missing=0),
-        Column("call", "category", "", "family of system calls: read, write, open, fsync, ..."),
+        Column(
+            "call",
+            "category",
+            "",
+            "family of system calls: read, write, open, fsync, ...; or page faults on mapped files, outside a"
+            " call: fault_read (it had to read), fault_write (it made a clean page dirty)",
+        ),
         Column("target", "category", "", "file system: target (the one under test), elsewhere, unknown"),
-        Column("count", "int", "calls", "calls that returned in this bin"),
+        Column("count", "int", "calls", "calls that returned, or faults that ended, in this bin"),
         Column("bytes", "int", "bytes", "bytes read, written or copied; regular files only"),
         Column("errors", "int", "calls", "calls that failed"),
-        Column("total_ns", "int", "ns", "time from enter to exit, summed over the calls"),
+        Column(
+            "total_ns",
+            "int",
+            "ns",
+            "time from enter to exit, summed over the calls; of a fault_write in memory until the page"
+            " is dirty",
+        ),
         Column("max_ns", "int", "ns", "time of the longest call"),
         Column("hist", "hist", "calls", "calls per latency bucket, 8 buckets an octave"),
     ),
     notes=(
         "Histogram bucket b of a latency: b = ns below 8 ns, else with e = floor(log2 ns)"
-        " b = (e-2)*8 + ((ns >> (e-3)) & 7). A percentile read from it is exact to 1/8 of its value."
+        " b = (e-2)*8 + ((ns >> (e-3)) & 7). A percentile read from it is exact to 1/8 of its value. Page"
+        " faults that read nothing and made no clean page dirty have no row, nor have those that a call"
+        " meets while it copies. Kernels without mm_filemap_fault (6.1) show a fault_read that waits for"
+        " another task's read not at all."
     ),
     read=columns_of(Call),
 )

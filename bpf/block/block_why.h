@@ -141,6 +141,11 @@ static __always_inline void fill_why(struct block_why *why, struct bio *bio, u64
 		return;
 	why->event_id = context->event_id;
 	why->event_kind = context->event_kind;
+	if ((context->call_is_over || !context->call) && fault_now(context, task)) {
+		why->call = fault_now(context, task) - 1;
+		why->call_state = BLOCK_CALL_STATE_OPEN;
+		return;
+	}
 	if (!context->call)
 		return;
 	why->call = context->call - 1;

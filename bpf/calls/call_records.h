@@ -49,10 +49,13 @@ enum call_name {
 	CALL_AIO_READ,
 	CALL_AIO_WRITE,
 	CALL_AIO_FSYNC,
+	/* Page faults on mapped files, outside a call: one that had to read, one that made a page dirty. */
+	CALL_FAULT_READ,
+	CALL_FAULT_WRITE,
 	CALL_NONE = 0xff, /* in other tables: in no call */
 } __attribute__((packed));
 
-#define CALL_NAMES (CALL_AIO_FSYNC + 1)
+#define CALL_NAMES (CALL_FAULT_WRITE + 1)
 
 /*
  * The file system a call went to. Exact for calls on a file descriptor and for an open that succeeded. For other
@@ -145,6 +148,11 @@ struct call_counts {
 	u64 uring_others;      /* splice and uring_cmd: may move bytes, which are not counted */
 	u64 aio_not_a_file;    /* left out */
 	u64 aio_refused;       /* counted in aio_begun, but io_submit() did not take them */
+
+	/* Page faults on mapped files. Added to atomically: programs that may preempt each other do so. */
+	u64 faults_counted;
+	u64 faults_late;   /* as `late` */
+	u64 faults_unseen; /* major faults of no file (swapped out), or of one that was not seen */
 };
 
 #endif

@@ -31,6 +31,8 @@
 #define S_IFLNK		      0120000
 #define ANON_INODE_FS_MAGIC   0x09041934 /* since 6.16 such an inode looks like a regular file */
 #define AT_FDCWD	      -100
+#define MAP_PRIVATE	      0x02
+#define MAP_TYPE	      0x0f
 #define MAP_ANONYMOUS	      0x20
 #define TS_COMPAT	      2 /* arch/x86: thread_info.status */
 #define X32_BIT		      0x40000000
@@ -60,6 +62,8 @@ TASK_CONTEXTS
 
 /* Set by the recorder as it empties bins. */
 volatile u64 drained_to;
+/* The workload has had a shared mapping of a file: its stores may dirty pages. Until then call_faults.h looks for none. */
+volatile bool maps_shared;
 /* super_block.s_dev of the file system under test, which a new mount may change; 0: none. Set by the recorder. */
 volatile u32 target_dev;
 struct bin_epoch epochs[BIN_CPUS];
@@ -68,6 +72,7 @@ struct bin_cuts cuts;
 /* Keeps the record's layout in this object's BTF, where the recorder reads it. */
 struct call_record *call_record_used;
 
+enum fault_file { FAULT_FILE_UNKNOWN, FAULT_FILE_READ, FAULT_FILE_WRITTEN } __attribute__((packed));
 enum open_state { CALL_CLOSED, CALL_OPENED, CALL_LEFT_OUT, CALL_AWAITS_EVENTS };
 
 struct open_call {
@@ -84,6 +89,13 @@ struct open_call {
 	enum call_name name;
 	enum call_target target;
 	u8 moves_bytes; /* and the file is a regular one */
+
+	/* The last page fault outside a call: call_faults.h. */
+	enum fault_file fault_file;
+	enum call_target fault_target;
+	u8 fault_tries;
+	u32 fault_number;   /* see faults_of() */
+	u64 fault_begin_ns; /* 0: it is counted */
 };
 
 struct {
@@ -522,6 +534,9 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	count->entered++;
 	if (entry->how == CALL_HOW_SUBMIT)
 		begin_submit(open, regs);
+	if (entry->how == CALL_HOW_MMAP && (argument(regs, 3) & MAP_TYPE) != MAP_PRIVATE &&
+	    facts.target != CALL_TARGET_ELSEWHERE)
+		maps_shared = true;
 	open->state = CALL_OPENED;
 	open->how = entry->how;
 	open->name = entry->name;
@@ -595,6 +610,8 @@ static __always_inline bool add(u64 begin_ns, u32 name, u32 target, u64 now, lon
 	cell->errors += failed;
 	return true;
 }
+
+#include "call_faults.h"
 
 static __always_inline bool is_error(long result)
 {

@@ -190,6 +190,7 @@ struct task_struct {
 	int on_cpu;
 	unsigned int in_iowait : 1;
 	void *journal_info;
+	unsigned long min_flt, maj_flt; /* page faults that have ended */
 	char comm[16];
 };
 

@@ -29,8 +29,13 @@ struct task_context {
 	/* Collector events: the innermost event that the task works for. */
 	u8 event_kind; /* enum event_kind; 0: none */
 	u8 event_why;  /* enum event_why */
-	u16 pad;
-	u32 event_id; /* as in the event table */
+
+	/* calls.bpf.c: the task's last page fault on a file outside its calls; ask fault_now(). */
+	u8 fault;	 /* CALL_FAULT_READ or _WRITE, + 1; 0: none */
+	u8 fault_target; /* enum call_target */
+
+	u32 event_id;	  /* as in the event table */
+	u32 fault_number; /* see faults_of() */
 	u64 work; /* address of the function of the work item that this kworker executes; 0: none */
 
 	/* Collector threads. */
@@ -40,6 +45,19 @@ struct task_context {
 	u8 is_logged; /* sched.bpf.c: each of its switches and wakes has a record */
 	u8 pad_to_word[6];
 };
+
+/* How many page faults of a task have ended: it moves with the end of each, and not while one is tried again. */
+static __always_inline u32 faults_of(const struct task_struct *task)
+{
+	return task->maj_flt + task->min_flt;
+}
+
+/* The page fault on a file that the task is in, as the number of its call + 1; 0: none. */
+static __always_inline u8 fault_now(const struct task_context *context,
+				    const struct task_struct *task)
+{
+	return context->fault && context->fault_number == faults_of(task) ? context->fault : 0;
+}
 
 /* Defines the map in this object, and the setting that says whether it exists. */
 #define TASK_CONTEXTS                                    \

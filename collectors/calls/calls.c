@@ -17,6 +17,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "call_faults.h"
 #include "call_table.h"
 #include "common/records.h"
 #include "recorder/bpf_attach.h"
@@ -109,7 +110,9 @@ static int configure(const struct options *options)
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->have_task_storage = features_task_storage();
 	skel->rodata->have_task_contexts = task_context_share(skel->maps.task_contexts);
-	if (choose_uring())
+	skel->bss->maps_shared = options->cgroup_fd <
+				 0; /* processes may have begun before the recording */
+	if (choose_uring() || call_faults_choose(skel))
 		return -1;
 	if (bpf_map__set_autocreate(skel->rodata->have_task_storage
 					    ? skel->maps.open_calls_by_thread
@@ -176,6 +179,7 @@ static int load(const struct options *options)
 
 static void close_all(void)
 {
+	call_faults_detach();
 	bins_end(&bins);
 	rec_file_close(file, &state);
 	file = NULL;
@@ -199,6 +203,7 @@ static int attach_programs(void)
 	skel->links.sys_exit = bpf_program__attach(skel->progs.sys_exit);
 	if (!skel->links.sys_exit)
 		return -1;
+	call_faults_attach(skel, cpus, &state);
 	if (!sees_uring)
 		return 0;
 	/* Completions first: a request whose completion was missed would stay open for ever. */
@@ -303,8 +308,12 @@ static void read_counts(void)
 	if (!map_sum_cpus(skel->maps.counts, cpus, &sum, sizeof(sum)))
 		return;
 	queued = read_queued(&sum);
-	state.seen = sum.entered - sum.dropped + sum.no_storage + queued;
-	reason_set(state.lost, "recorder late", sum.late + sum.uring_late + sum.aio_late);
+	state.seen = sum.entered - sum.dropped + sum.no_storage + queued + sum.faults_counted +
+		     sum.faults_late;
+	reason_set(state.lost, "recorder late",
+		   sum.late + sum.uring_late + sum.aio_late + sum.faults_late);
+	reason_set(state.notes, "major page faults of no file, or of one not seen",
+		   sum.faults_unseen);
 	reason_set(state.lost, "no task storage", sum.no_storage);
 	reason_set(state.notes, "open at the start", sum.not_entered);
 	reason_set(state.notes, "open at the end",
@@ -331,6 +340,7 @@ static void drain(bool last)
 
 static void detach(void)
 {
+	call_faults_detach();
 	calls_bpf__detach(skel);
 }
 

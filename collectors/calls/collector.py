@@ -9,5 +9,16 @@ COLLECTOR = recorder_collector(
     order=12,
     cost="a table lookup per system call of any process, a record update per call of the workload",
     tables=("call",),
-    tracepoints=("io_uring_complete", "io_uring_submit_req", "io_uring_submit_sqe", "sys_enter", "sys_exit"),
+    tracepoints=(
+        "io_uring_complete",
+        "io_uring_submit_req",
+        "io_uring_submit_sqe",
+        "mm_filemap_add_to_page_cache",
+        "mm_filemap_fault",
+        "page_fault_user",
+        "sys_enter",
+        "sys_exit",
+        "writeback_dirty_folio",
+        "writeback_dirty_page",
+    ),
 )

@@ -297,7 +297,7 @@ COUNTERS = [
 CALL_NAMES = """
 read write open close stat readdir unlink rename mkdir rmdir link symlink truncate fallocate fsync fdatasync
 sync syncfs sync_file_range copy readahead access readlink setattr xattr mmap msync io_uring aio
-uring_read uring_write uring_fsync aio_read aio_write aio_fsync
+uring_read uring_write uring_fsync aio_read aio_write aio_fsync fault_read fault_write
 """
 EVENT_KINDS = """
 none jbd2_commit jbd2_checkpoint jbd2_fast_commit xfs_log_force xfs_grant_sleep xfs_cil_wait xfs_ail_push
