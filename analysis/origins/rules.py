@@ -8,6 +8,7 @@ Values are patterns of the shell: "?*" is any value, "" is none.
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,6 +65,13 @@ class Rule:
     def fits_switch(self, key: str, value: bool) -> bool:
         """Whether a yes or no satisfies the rule."""
         return self.switches.get(key, value) == value
+
+
+@cache
+def rules_digest() -> str:
+    """Changes with the rules: a table that older rules made is made anew."""
+    files = [path.read_bytes() for path in sorted(HERE.glob("*.toml"))]
+    return hashlib.sha256(b"\0".join(files)).hexdigest()[:16]
 
 
 @cache

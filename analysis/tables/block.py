@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import ReportError, TableError
+from analysis.origins.rules import rules_digest
 from analysis.origins.why import derive_why
 from analysis.tables import rows as table_rows
 from analysis.tables.block_class import correct_classes
@@ -489,6 +490,7 @@ TABLE = TableSpec(
     notes="get_request_ns, q2m_ns and m2d_ns come from imported block traces only.",
     correct=correct_classes,
     derive=derive_why,
+    made_by=rules_digest(),
     read=read_rows,
     take=take_rows,
 )

@@ -72,6 +72,7 @@ class Threads:
     run_ns: I64  # MISSING: not known; so of the next two
     run_delay_ns: I64
     blkio_delay_ns: I64
+    cancelled_write_bytes: I64  # MISSING: not known
 
 
 def rows_by_number(lines: Lines) -> list[dict[str, Any]]:
@@ -117,6 +118,7 @@ def _read(stored: Stored) -> Threads:
         run_ns=ints("run_ns", MISSING),
         run_delay_ns=ints("run_delay_ns", MISSING),
         blkio_delay_ns=ints("blkio_delay_ns", MISSING),
+        cancelled_write_bytes=ints("cancelled_write_bytes", MISSING),
     )
 
 

@@ -12,7 +12,7 @@ from analysis.measures.common.window import Window
 from analysis.measures.origin.events import EventResults, measure_events
 from analysis.measures.origin.requests import Whys, measure_whys
 from analysis.measures.origin.written import Written, measure_written
-from analysis.tables import dirtied, event, function
+from analysis.tables import dirtied, event, function, thread
 from analysis.tables.load import Tables
 
 
@@ -47,6 +47,18 @@ def measure_origins(
         tables.phases,
         functions,
         window_ns,
-        None,
+        _deleted(tables.get(thread.TABLE)),
     )
     return OriginResults(whys, written, of_events)
+
+
+def _deleted(threads: thread.Threads | None) -> int | None:
+    """Bytes that the workload's threads had made dirty as their file was cut or removed; None: not known."""
+    if threads is None:
+        return None
+    cancelled = [
+        int(size)
+        for size, role in zip(threads.cancelled_write_bytes, threads.role, strict=True)
+        if role == "workload" and size != thread.MISSING
+    ]
+    return sum(cancelled) if cancelled else None
