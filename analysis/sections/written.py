@@ -64,7 +64,12 @@ def _balance(written: Written, is_bound: bool) -> list[tuple[str, str]]:
     facts.append(("= data sent to the disk", units.bytes_(whole.data)))
     facts += [
         (f"+ {name}", units.bytes_(size))
-        for name, size in (("metadata", whole.metadata), ("journal", whole.journal), ("other", whole.other))
+        for name, size in (
+            ("metadata", whole.metadata),
+            ("journal", whole.journal),
+            ("zeroed", whole.zeroed),
+            ("other", whole.other),
+        )
         if size
     ]
     factor = f", {units.figures(whole.amplification)} for each byte" if whole.amplification else ""
@@ -78,7 +83,7 @@ def _phases(written: Written, is_bound: bool) -> Table:
             row.name,
             unseen.at_least(units.bytes_(row.app), is_bound and row.app is not None),
             units.bytes_(row.dirtied),
-            *(_size(size) for size in (row.data, row.metadata, row.journal, row.other)),
+            *(_size(size) for size in (row.data, row.metadata, row.journal, row.zeroed + row.other)),
             _factor(row),
         )
         for row in written.phases[:MOST_PHASES]
@@ -102,10 +107,14 @@ def _notes(run: Run, written: Written, results: Results) -> list[str]:
     if whole.dirtied is None:
         notes.append(f"dirtied bytes are not known: {run.absent('events')}")
     elif whole.large:
+        what = (
+            "nearly all of them were sent, so dirtied holds"
+            if written.is_exact
+            else "dirtied is a bound, and what was overwritten, deleted or left is one number"
+        )
         notes.append(
             f"{units.percent(whole.large / whole.dirtied)} % of the dirtied bytes are of folios of more than"
-            " one page, which are dirty as a whole: dirtied is a bound, and what was overwritten, deleted or"
-            " left is one number"
+            f" one page, which are dirty as a whole: {what}"
         )
     if len(written.phases) > MOST_PHASES:
         notes.append(f"{len(written.phases) - MOST_PHASES} more phases")

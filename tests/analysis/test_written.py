@@ -71,7 +71,8 @@ def test_sums_are_those_of_the_rows(tmp_path: Path) -> None:
     written, _ = measured(tmp_path / "r", dirtied())
     whole = written.whole
     assert (whole.app, whole.dirtied, whole.direct) == (109_000, 73_728, 8192)
-    assert (whole.data, whole.metadata, whole.journal, whole.other) == (65_536, 8192, 20_480, 12_288)
+    assert (whole.data, whole.metadata, whole.journal) == (65_536, 4096, 20_480)
+    assert (whole.zeroed, whole.other) == (4096, 12_288)
     assert whole.device == sum(int(row["bytes"]) for row in BLOCK) - 65_536  # less what was read
     assert whole.amplification == pytest.approx(whole.device / 109_000)
     assert written.overwritten == 109_000 - 8192 - 73_728
@@ -84,7 +85,7 @@ def test_phases_have_what_was_written_in_them(tmp_path: Path) -> None:
     create, sync, rest = rows["create"], rows["sync"], rows["(no phase)"]
     assert (create.app, create.dirtied, create.data, create.metadata) == (100_000, 65_536, 49_152, 4096)
     assert (sync.app, sync.dirtied, sync.data, sync.journal) == (9000, 8192, 16_384, 20_480)
-    assert (rest.app, rest.metadata, rest.data) == (0, 4096, 0)
+    assert (rest.app, rest.zeroed, rest.data) == (0, 4096, 0)
     assert rest.amplification is None
     assert sum(row.device for row in written.phases) == written.whole.device
     assert "create" in text and all(len(line) <= 80 for line in text.splitlines())
@@ -97,6 +98,15 @@ def test_large_folios_leave_only_what_holds(tmp_path: Path) -> None:
     assert (
         "73.7 kB at most" in text and "never sent" in text and "more than one page" in " ".join(text.split())
     )
+
+
+def test_large_folios_that_were_sent_whole_are_exact(tmp_path: Path) -> None:
+    sent_whole = dirtied(large=16_384)[:1]
+    sent_whole[0]["bytes"] = 65_536 - 8192
+    written, text = measured(tmp_path / "r", sent_whole)
+    assert written.is_exact and written.left == 0
+    assert written.overwritten == 109_000 - 8192 - (65_536 - 8192)
+    assert "nearly all of them were sent" in " ".join(text.split())
 
 
 def test_without_events_dirtied_bytes_are_not_known(tmp_path: Path) -> None:

@@ -31,7 +31,11 @@ from analysis.tables.store import I64
 
 DIRECT_ENDS = ("iomap_dio_", "dio_", "btrfs_dio_", "__blkdev_direct_IO")  # functions that end direct I/O
 DATA, METADATA, JOURNAL = (CLASSES.index(class_) for class_ in ("data", "metadata", "journal"))
-ZEROING = ("write_zeroes",)
+ZEROING = "write_zeroes"
+# Share of dirtied that was not sent. A large folio that is dirty for a single byte is sent in part.
+MOST_UNSENT = 0.01
+COLUMNS = (*CLASSES, "direct", "zeroed")
+DIRECT, ZEROED = COLUMNS.index("direct"), COLUMNS.index("zeroed")
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,14 @@ class WrittenRow:
     data: int
     metadata: int
     journal: int
+    zeroed: int  # ranges set to zero without data (write_zeroes)
     other: int  # of unknown class
     direct: int  # of data: direct I/O, which dirties nothing
 
     @property
     def device(self) -> int:
         """All bytes written to the disk."""
-        return self.data + self.metadata + self.journal + self.other
+        return self.data + self.metadata + self.journal + self.zeroed + self.other
 
     @property
     def amplification(self) -> float | None:
@@ -69,8 +74,12 @@ class Written:
 
     @property
     def is_exact(self) -> bool:
-        """Whether dirtied is exact: no folio of more than one page became dirty."""
-        return self.whole.dirtied is not None and not self.whole.large
+        """Whether dirtied holds: no larger folio became dirty, or nearly all of it was sent."""
+        whole = self.whole
+        if whole.dirtied is None:
+            return False
+        unsent = whole.dirtied - (whole.data - whole.direct)
+        return not whole.large or abs(unsent) <= MOST_UNSENT * whole.dirtied
 
     @property
     def overwritten(self) -> float | None:
@@ -127,8 +136,9 @@ def measure_written(
             data=data,
             metadata=metadata,
             journal=journal,
+            zeroed=int(device[ZEROED]),
             other=int(of_class.sum()) - data - metadata - journal,
-            direct=int(device[len(CLASSES)]),
+            direct=int(device[DIRECT]),
         )
 
     rows = []
@@ -147,23 +157,22 @@ def _over(bins: Bins | None, spans: Intervals | None) -> float | None:
 
 
 def _device_sums(block: Block, places: PhasePlaces | None, functions: Mapping[int, str]) -> I64:
-    """Bytes written by place of the phases (rows) and class, the last column those of direct I/O on data."""
-    columns = len(CLASSES) + 1
-    sums = np.zeros((len(places.names_of) if places is not None else 1, columns))  # exact below 2**53
-    writes = block.op.is_in(("write", *ZEROING))
-    class_of = np.array(
-        [CLASSES.index(c) if c in CLASSES else CLASSES.index("unknown") for c in block.class_.labels] or [0]
-    )
+    """Bytes written, by place of the phases (rows) and COLUMNS; direct I/O counts as data, too."""
+    sums = np.zeros((len(places.names_of) if places is not None else 1, len(COLUMNS)))  # exact below 2**53
+    zeroing = block.op.is_(ZEROING)
+    writes = block.op.is_("write") | zeroing
+    unknown = CLASSES.index("unknown")
+    class_of = np.array([CLASSES.index(c) if c in CLASSES else unknown for c in (*block.class_.labels, "")])
     is_direct = _is_direct(block, functions)
     for at in parts(block.rows):
         rows = np.flatnonzero(writes[at])
         size = block.bytes[at][rows]
         place = places.of(block.complete_ns[at][rows]) if places is not None else np.zeros(rows.size, np.intp)
-        code = class_of[block.class_.codes[at][rows]]
-        sums += np.bincount(place * columns + code, size, sums.size).reshape(sums.shape)
+        column = np.where(zeroing[at][rows], ZEROED, class_of[block.class_.codes[at][rows]])
+        sums += np.bincount(place * len(COLUMNS) + column, size, sums.size).reshape(sums.shape)
         if is_direct is not None:
-            direct = is_direct[at][rows] & (code == DATA)
-            sums[:, -1] += np.bincount(place[direct], size[direct], len(sums))
+            direct = is_direct[at][rows] & (column == DATA)
+            sums[:, DIRECT] += np.bincount(place[direct], size[direct], len(sums))
     return sums.astype(np.int64)
 
 
