@@ -40,6 +40,7 @@ TABLE = TableSpec(
     one_row="one stretch of time in which no switch and no wake-up was recorded",
     file="raw/recorder/sched_window.jsonl",
     time=RowTime("span", "start_ns", "end_ns", is_cut=False, gives_window=False),
+    collector="sched",
     is_optional=True,
     columns=(
         Column("start_ns", "int", "ns", "begin"),

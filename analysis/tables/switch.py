@@ -47,6 +47,7 @@ TABLE = TableSpec(
     one_row="one context switch of a CPU from or to a logged thread",
     file="raw/recorder/switch.rec",
     time=moment("t_ns", gives_window=False),
+    collector="sched",
     is_optional=True,
     limit_rows=1 << 25,
     columns=(

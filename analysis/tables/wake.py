@@ -52,6 +52,7 @@ TABLE = TableSpec(
     one_row="one wake-up of a logged thread",
     file="raw/recorder/wake.rec",
     time=moment("t_ns", gives_window=False),
+    collector="sched",
     is_optional=True,
     limit_rows=1 << 25,
     columns=(

@@ -41,7 +41,6 @@ struct switch_record {
 	enum switch_state state; /* of prev */
 	enum thread_role prev_role;
 	enum thread_role next_role;
-	u8 pad[3];
 };
 
 /* One task is woken, or begins (is_new). */
@@ -61,6 +60,18 @@ struct wake_record {
 	u8 is_new;
 	enum thread_role wakee_role;
 	enum thread_role waker_role;
+};
+
+/* Counts of one CPU, in whole cache lines. */
+struct sched_counts {
+	u64 switches;	      /* all of them, of any task */
+	u64 wakes;	      /* the same, and births */
+	u64 skipped_switches; /* of these, while no records were written */
+	u64 skipped_wakes;
+	u64 full;	/* events for which a ring had no room */
+	u64 no_context; /* wakes of a task that could be given no context: they have no record */
+	u64 no_storage; /* switches of a task without a context */
+	u64 pad;
 };
 
 #endif

@@ -53,22 +53,24 @@ static int disk_count;
 static bool have_volumes;
 static int cpus;
 
-static void complete_request(void *record)
+static bool take_request(void *record)
 {
 	struct block_record *request = record;
 
 	request->error = errno_of_status(request->error);
 	request->work_id = functions_note_low(request->work_id);
 	request->end_io_id = functions_note_low(request->end_io_id);
+	return true;
 }
 
-static void complete_volume(void *record)
+static bool take_volume(void *record)
 {
 	struct volume_record *bio = record;
 
 	bio->error = errno_of_status(bio->error);
 	bio->work_id = functions_note_low(bio->work_id);
 	bio->end_io_id = functions_note_low(bio->end_io_id);
+	return true;
 }
 
 /* Tells the programs the end functions that stand before those which tell a bio's kind. */
@@ -193,8 +195,8 @@ static int configure(const struct options *options)
 		       have_volumes ? cpus * VOLUME_RINGS_PER_CPU : 1,
 		       sizeof(struct volume_record)))
 		return -1;
-	rings.complete = complete_request;
-	volume_rings.complete = complete_volume;
+	rings.take = take_request;
+	volume_rings.take = take_volume;
 	skel->rodata->ring_mask = rings.mask;
 	skel->rodata->volume_ring_mask = volume_rings.mask;
 	inflight_bytes =

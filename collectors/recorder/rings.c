@@ -3,7 +3,7 @@
 #include "rings.h"
 
 #include <bpf/libbpf.h>
-#include <stdbool.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "common/records.h"
@@ -44,11 +44,40 @@ void rings_unmap(struct rings *rings)
 	rings->memory = NULL;
 }
 
+static struct ring *ring_at(const struct rings *rings, int i)
+{
+	return (void *)(rings->memory + i * rings->ring_bytes);
+}
+
+uint64_t rings_head(const struct rings *rings, int ring)
+{
+	return __atomic_load_n(&ring_at(rings, ring)->head, __ATOMIC_ACQUIRE);
+}
+
+/* Moves the records that are kept to the front; returns how many they are. */
+static uint64_t take(const struct rings *rings, char *records, uint64_t count)
+{
+	uint64_t kept = 0;
+
+	if (!rings->take)
+		return count;
+	for (uint64_t i = 0; i < count; i++) {
+		char *record = records + i * rings->record_bytes;
+
+		if (!rings->take(record))
+			continue;
+		if (kept < i)
+			memcpy(records + kept * rings->record_bytes, record, rings->record_bytes);
+		kept++;
+	}
+	return kept;
+}
+
 static void drain_ring(const struct rings *rings, struct ring *ring, struct rec_file *file,
 		       struct collector_state *state)
 {
 	char *records = (char *)(ring + 1);
-	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), kept;
 
 	__atomic_store_n(&ring->taken, head, __ATOMIC_SEQ_CST);
 	while (ring->tail != head) {
@@ -57,10 +86,9 @@ static void drain_ring(const struct rings *rings, struct ring *ring, struct rec_
 
 		if (run > head - ring->tail)
 			run = head - ring->tail;
-		for (uint64_t i = at; rings->complete && i < at + run; i++)
-			rings->complete(records + i * rings->record_bytes);
+		kept = take(rings, records + at * rings->record_bytes, run);
 		state->recorded +=
-			rec_file_write(file, state, records + at * rings->record_bytes, run);
+			rec_file_write(file, state, records + at * rings->record_bytes, kept);
 		__atomic_store_n(&ring->tail, ring->tail + run, __ATOMIC_RELEASE);
 	}
 }
@@ -70,7 +98,7 @@ uint64_t rings_drain(struct rings *rings, struct rec_file *file, struct collecto
 	uint64_t full = 0;
 
 	for (int i = 0; rings->memory && i < rings->count; i++) {
-		struct ring *ring = (void *)(rings->memory + i * rings->ring_bytes);
+		struct ring *ring = ring_at(rings, i);
 
 		drain_ring(rings, ring, file, state);
 		full += ring->full;

@@ -196,7 +196,7 @@ WAKE: Sequence[Field] = (
     ("dev", "I", "u32", 1, None),
     ("work_id", "I", "u32", 1, None),
     ("cpu", "H", "u16", 1, None),
-    ("context", "B", "u8", 1, "wake_context"),
+    ("context", "B", "u8", 1, "cpu_context"),
     ("cause", "B", "u8", 1, "wake_cause"),
     ("sure", "B", "u8", 1, None),
     ("is_new", "B", "u8", 1, None),
@@ -345,7 +345,7 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
     "call_target": dict(enumerate(["target", "elsewhere", "unknown"])),
     "counter_name": dict(enumerate(COUNTERS)),
     "switch_state": dict(enumerate(["preempted", "sleeping", "blocked", "io_wait", "ended", "other"])),
-    "wake_context": dict(enumerate(["unknown", "task", "softirq", "hardirq", "nmi"])),
+    "cpu_context": dict(enumerate(["unknown", "task", "softirq", "hardirq", "nmi"])),
     "wake_cause": dict(enumerate(["none", "request", "work", "timer", "net"])),
 }
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {

@@ -35,6 +35,8 @@ STRUCTS = {
     "volume": ("block/block", "volume_record"),
     "call": ("calls/calls", "call_record"),
     "event": ("events/events", "event_record"),
+    "switch": ("sched/sched", "switch_record"),
+    "wake": ("sched/sched", "wake_record"),
     "dirtied": ("events/events", "dirtied_record"),
     "hold": ("holds/holds", "hold_record"),
     "lock_wait": ("locks/locks", "lock_wait_record"),

@@ -34,6 +34,7 @@ def test_the_default_collectors_are_listed_first() -> None:
         "calls",
         "counters",
         "events",
+        "sched",
     ]
 
 

@@ -31,7 +31,7 @@ def test_trace_options_are_parsed() -> None:
     )
     assert (parsed.size_bytes, parsed.mem_bytes) == (10737418240, 1610612736)
     assert (parsed.scale, parsed.seed, parsed.disk) == ("quick", 7, "file")
-    assert parsed.collect == ("block", "locks", "calls", "counters", "events")
+    assert parsed.collect == tuple(name for name, is_default in choices().items() if is_default)
     assert parsed.command() == (
         "make trace FS=ext3:btrfs2007 WL=fio-seqwrite SIZE=10G MEM=1.5G SCALE=quick SEED=7"
     )

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The sched source against threads that know how often they were switched, and why they were woken."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.collectors.loop_disk import MIB, loop_disk
+from tests.collectors.recording import (
+    Recording,
+    cgroup,
+    compile_program,
+    needs_btf,
+    read_table,
+    recording,
+    run_inside,
+)
+from tests.marks import needs_root
+
+pytestmark = [needs_root, needs_btf]
+
+ROUNDS, SLEEPS = 3000, 50
+READS = 1000
+
+
+@dataclass(frozen=True)
+class Named:
+    """Rows of a table, enums by name."""
+
+    rows: npt.NDArray[np.void]
+    names: dict[str, npt.NDArray[np.str_]]
+
+    def where(self, **values: Any) -> npt.NDArray[np.void]:
+        """Return the rows with these values, an enum's by its name."""
+        mask = np.ones(len(self.rows), dtype=bool)
+        for column, value in values.items():
+            mask &= (self.names[column] if column in self.names else self.rows[column]) == value
+        return self.rows[mask]
+
+
+def named(run: Recording, table: str) -> Named:
+    """Return a table's rows, in order of time."""
+    header, rows = read_table(run.out / f"{table}.rec")
+    rows = rows[np.argsort(rows["t_ns"], kind="stable")]
+    columns = {field["name"]: field["enum"] for field in header["fields"] if field.get("enum")}
+    names = {
+        column: np.array([header["enums"][enum][str(value)] for value in rows[column].tolist()], dtype=str)
+        for column, enum in columns.items()
+    }
+    return Named(rows, names)
+
+
+def run_in_workload(folder: Path, command: Sequence[str | Path]) -> str:
+    """Run a command as the workload; return what it prints."""
+    with run_inside(folder, command, stderr=subprocess.PIPE) as process:
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+    return str(output)
+
+
+def threads_of_workload(switches: Named) -> list[int]:
+    """Return the numbers of the workload's threads."""
+    return sorted(set(switches.where(prev_role="workload")["prev"].tolist()) - {0})
+
+
+def sleeps_without_a_wake(switches: Named, wakes: Named, thread: int) -> tuple[int, int]:
+    """Count a thread's sleeps, and those that end without a recorded wake since the thread had last come.
+
+    A wake may come before the switch: the thread has announced its sleep, and has not yet left the CPU.
+    """
+    left = switches.where(prev=thread)
+    states = switches.names["state"][switches.rows["prev"] == thread]
+    came = switches.where(next=thread)["t_ns"]
+    woken = wakes.where(wakee=thread)["t_ns"]
+    sleeps = lacking = 0
+    for left_ns, state in zip(left["t_ns"].tolist(), states.tolist(), strict=True):
+        later = came[came > left_ns]
+        if state in ("preempted", "ended") or not len(later):
+            continue
+        before = came[came <= left_ns]
+        begin = before[-1] if len(before) else 0
+        sleeps += 1
+        lacking += not ((woken >= begin) & (woken <= later[0])).any()
+    return sleeps, lacking
+
+
+def test_switches_are_those_that_the_kernel_counted(tmp_path: Path) -> None:
+    """Each switch of a thread has a row, in the state that the kernel counts it by, and each sleep a wake."""
+    program = compile_program("known_switches", tmp_path)
+    with (
+        cgroup() as folder,
+        recording(tmp_path / "out", "--collect", "sched", "--cgroup", str(folder)) as run,
+    ):
+        known = json.loads(run_in_workload(folder, [program, str(ROUNDS), str(SLEEPS)]))
+
+    switches, wakes = named(run, "switch"), named(run, "wake")
+    source = run.source("sched")
+    assert not any(source["lost"].values()), source
+    assert source["recorded"] == len(switches.rows) + len(wakes.rows)
+
+    # The program's first thread came from outside the workload; the three that count themselves began in it.
+    begun = set(wakes.where(is_new=1, wakee_role="workload")["wakee"].tolist())
+    assert len(begun) == 3
+    counts = []
+    for thread in begun:
+        states = switches.names["state"][switches.rows["prev"] == thread]
+        counts.append(((states != "preempted").sum(), (states == "preempted").sum()))
+    assert [voluntary for voluntary, _ in sorted(counts)] == sorted(one["voluntary"] + 1 for one in known)
+    extra = sum(involuntary for _, involuntary in counts) - sum(one["involuntary"] for one in known)
+    assert 0 <= extra <= 3  # between its count and its end, a thread may be preempted
+
+    sleeps = lacking = 0
+    for thread in begun:
+        here, without = sleeps_without_a_wake(switches, wakes, thread)
+        sleeps, lacking = sleeps + here, lacking + without
+    assert sleeps >= ROUNDS
+    assert lacking <= sleeps / 1000
+
+    # A player is woken by the other one; who sleeps by the clock, by a timer's interrupt.
+    timers = wakes.where(wakee_role="workload", cause="timer")
+    assert SLEEPS <= len(timers) <= SLEEPS + 5
+    assert len(set(timers["wakee"].tolist()) & begun) == 1
+    assert {str(one) for one in wakes.names["context"][wakes.names["cause"] == "timer"]} <= {
+        "hardirq",
+        "softirq",
+    }
+    players = begun - set(timers["wakee"].tolist())
+    by_player = [row for row in wakes.where(context="task", is_new=0) if row["wakee"] in players]
+    assert sum(row["waker"] in players for row in by_player) >= len(by_player) - 5
+
+
+def test_wakes_by_completions_name_the_request(tmp_path: Path) -> None:
+    """A direct reader sleeps once for each read: its wakes name the requests of the block table."""
+    with (
+        loop_disk(tmp_path / "disk", 64 * MIB) as disk,
+        cgroup() as folder,
+        recording(
+            tmp_path / "out", "--collect", "block,sched", "--disk", disk.name, "--cgroup", str(folder)
+        ) as run,
+    ):
+        reader = [
+            "dd",
+            f"if={disk.path}",
+            "of=/dev/null",
+            "bs=4k",
+            f"count={READS}",
+            "iflag=direct",
+            "status=none",
+        ]
+        run_in_workload(folder, reader)
+
+    wakes = named(run, "wake")
+    blocks = {
+        (row["dev"], row["sector"]): (row["issue_ns"], row["complete_ns"])
+        for row in run.table("block")
+        if row["complete_ns"]
+    }
+    by_request = wakes.where(wakee_role="workload", cause="request", sure=1)
+    assert len(by_request) >= 0.99 * READS
+    late = 0
+    for row in by_request:
+        issue_ns, complete_ns = blocks.get((row["dev"], row["sector"]), (0, 0))
+        late += not issue_ns < row["t_ns"] or not complete_ns <= row["t_ns"] + 1_000_000
+    assert late <= len(by_request) / 100
+    # No other interrupt woke the reader more than by chance.
+    interrupts = np.isin(wakes.names["context"], ["softirq", "hardirq"]) & (
+        wakes.names["wakee_role"] == "workload"
+    )
+    assert len(by_request) >= 0.99 * int(interrupts.sum())
+
+    functions = {line["id"]: line["name"] for line in run.lines("function")}
+    works = {functions[number] for number in wakes.where(cause="work")["work_id"].tolist()}
+    assert works & {"loop_workfn", "loop_rootcg_workfn"}
+
+
+def test_a_storm_gives_up_whole_windows(tmp_path: Path) -> None:
+    """Over the budget nothing is recorded on any CPU until the storm is over, and all of it is counted."""
+    program = compile_program("known_switches", tmp_path)
+    budget = {"SEEKMETER_SCHED_BUDGET": "20000"}
+    options = ("--collect", "sched", "--cgroup")
+    with cgroup() as folder, recording(tmp_path / "out", *options, str(folder), env=budget) as run:
+        begin_ns = time.monotonic_ns()
+        while time.monotonic_ns() - begin_ns < 1_500_000_000:
+            run_in_workload(folder, [program, "20000", "1"])
+        end_ns = time.monotonic_ns()
+        time.sleep(2.2)
+        run_in_workload(folder, [program, "10", "10"])
+
+    source = run.source("sched")
+    windows = run.lines("sched_window")
+    switches, wakes = named(run, "switch"), named(run, "wake")
+    assert len(windows) >= 2
+    assert {window["why"] for window in windows} == {"over the budget"}
+    assert source["notes"]["windows given up"] == len(windows)
+    assert all(first["end_ns"] <= second["start_ns"] for first, second in pairwise(windows))
+    skipped = sum(window["switches"] for window in windows)
+    assert skipped > 20_000
+    assert source["lost"]["given up: over the budget"] >= skipped
+    times = np.concatenate([switches.rows["t_ns"], wakes.rows["t_ns"]])
+    for window in windows:
+        assert not ((times >= window["start_ns"]) & (times < window["end_ns"])).any()
+    given_up_ns = sum(
+        max(0, min(window["end_ns"], end_ns) - max(window["start_ns"], begin_ns)) for window in windows
+    )
+    assert given_up_ns > 0.8 * (end_ns - begin_ns)
+    assert windows[-1]["end_ns"] < run.stopped_ns - 50_000_000
+    assert len(wakes.where(wakee_role="workload", cause="timer")) >= 10
