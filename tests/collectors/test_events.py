@@ -227,7 +227,8 @@ def test_events_beyond_the_budget_are_counted_by_kind(tmp_path: Path) -> None:
             write(system.folder / f"f{number}", b"x", sync=True)
     state = run.source("events")
     lost = {name: count for name, count in state["lost"].items() if count}
-    assert lost.keys() == {"too many at once: xfs_log_force"}
+    assert lost["too many at once: xfs_log_force"] > 0
+    assert all(name.startswith("too many at once: ") for name in lost)
     assert state["seen"] >= state["recorded"] + sum(lost.values())
 
 
