@@ -119,6 +119,7 @@ TABLE = TableSpec(
         " block device, which has ext4's metadata. dirty_throttle: `pages` dirtied before the pause."
         " direct_reclaim: `pages` freed. lazy_init: one moment, after block group `sequence`. discard:"
         " `blocks` from block `sequence`.\n"
+        "readahead: one moment; `pages` of the window from page `sequence` of the file; of many at once a part.\n"
         "The table event_kind says which kinds the kernel showed. A kind of which too many come at once is"
         " recorded in part, and the rest is counted in losses.json."
     ),

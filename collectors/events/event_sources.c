@@ -64,6 +64,10 @@ static const struct source_program {
 	{ "memory_reclaim_end", "mm_vmscan_direct_reclaim_end", NULL, NULL, SOURCE_MEMORY, 1 },
 	{ "memory_group_begin", "mm_vmscan_memcg_reclaim_begin", NULL, NULL, SOURCE_MEMORY, 0 },
 	{ "memory_group_end", "mm_vmscan_memcg_reclaim_end", NULL, NULL, SOURCE_MEMORY, 1 },
+	{ "memory_ahead_miss", "page_cache_sync_ra", NULL, NULL, SOURCE_MEMORY, 0 },
+	{ "memory_ahead_mark", "page_cache_async_ra", NULL, NULL, SOURCE_MEMORY, 0 },
+	{ "memory_ahead_window", "page_cache_ra_order", NULL, "inode", SOURCE_MEMORY, 3 },
+	{ "memory_ahead_pages", "page_cache_ra_unbounded", NULL, "inode", SOURCE_MEMORY, 3 },
 	/* Last: needed only where there is a journal. */
 	{ "journal_waking", "sched_waking", NULL, "task_struct", SOURCE_JOURNAL, 1 },
 };
@@ -91,6 +95,7 @@ static const struct {
 	{ EVENT_KIND_WRITEBACK_INODE, "writeback_inode", "writeback_inode" },
 	{ EVENT_KIND_DIRTY_THROTTLE, "dirty_throttle", "writeback_throttle" },
 	{ EVENT_KIND_DIRECT_RECLAIM, "direct_reclaim", "memory_reclaim_begin" },
+	{ EVENT_KIND_READAHEAD, "readahead", "memory_ahead_window" },
 	{ EVENT_KIND_BDEV_FLUSH, "bdev_flush", "writeback_inode_start" },
 	{ EVENT_KIND_LAZY_INIT, "lazy_init", "journal_lazy_init" },
 	{ EVENT_KIND_DISCARD, "discard", "journal_discard" },

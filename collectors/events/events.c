@@ -222,7 +222,9 @@ static void read_counts(void)
 			continue;
 		snprintf(too_many[kind], sizeof(too_many[kind]), "too many at once: %s",
 			 source_kind_name(kind));
-		reason_set(state.lost, too_many[kind], sum.over_budget[kind]);
+		/* Of readahead, a part is what is wanted. */
+		reason_set(kind == EVENT_KIND_READAHEAD ? state.notes : state.lost, too_many[kind],
+			   sum.over_budget[kind]);
 	}
 	state.seen -= event_table_doubles();
 	reason_set(state.lost, "recorder late", sum.ring_full);

@@ -41,6 +41,25 @@ def assert_nothing_lost(run: Recording) -> None:
     assert state["seen"] == state["recorded"]
 
 
+@contextmanager
+def memory_cgroup(limit_bytes: int) -> Iterator[Path]:
+    """A memory cgroup of this size, of whichever version the machine has."""
+    first, second = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    if (first / "memory.limit_in_bytes").exists():
+        root, limit = first, "memory.limit_in_bytes"
+    elif "memory" in (second / "cgroup.subtree_control").read_text().split():
+        root, limit = second, "memory.max"
+    else:
+        pytest.skip("no memory cgroups: mount them")
+    group = root / f"seekmeter-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / limit).write_text(str(limit_bytes))
+        yield group
+    finally:
+        group.rmdir()
+
+
 def test_each_sync_of_ext4_has_a_commit_with_its_asker_and_phases(tmp_path: Path) -> None:
     with file_system(tmp_path, "ext4", mount="commit=600") as system:
         before = journal_counts(system)
@@ -216,6 +235,46 @@ def test_a_writer_above_the_limit_of_its_disk_is_throttled(tmp_path: Path) -> No
     assert 0 < paused_ns <= lasted_ns
     # One after the other: a pause ends before the next begins, but for the jiffies in which it is planned.
     assert all(a["end_ns"] <= b["start_ns"] + 20_000_000 for a, b in pairwise(pauses))
+
+
+@pytest.mark.parametrize("name", ["ext4", "btrfs"])
+def test_windows_of_readahead_are_what_was_read(name: str, tmp_path: Path) -> None:
+    """A file read from begin to end: one miss, then windows ahead, one behind the other."""
+    with file_system(tmp_path, name) as system:
+        path = system.folder / "file"
+        write(path, b"x" * MIB, sync=True)
+        ino = path.stat().st_ino
+        file = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        with events_of(tmp_path, system) as run:
+            for page in range(MIB // PAGE_BYTES):
+                os.pread(file, PAGE_BYTES, page * PAGE_BYTES)
+        os.close(file)
+    if not shown(run, "readahead"):
+        pytest.skip("the kernel shows no windows: use 6.18 or newer")
+    windows = [row for row in rows(run, "readahead", system.dev) if row["ino"] == ino]
+    assert [row["why"] for row in windows] == ["miss"] + ["ahead"] * (len(windows) - 1)
+    assert len(windows) > 2
+    assert windows[0]["sequence"] == 0
+    assert all(a["sequence"] + a["pages"] == b["sequence"] for a, b in pairwise(windows))
+    assert {(row["tid"], row["asker_call"]) for row in windows} == {(os.getpid(), "read")}
+
+
+def test_reclaim_in_a_small_memory_cgroup_is_the_readers_own(tmp_path: Path) -> None:
+    with file_system(tmp_path, "ext4") as system:
+        path = system.folder / "file"
+        write(path, b"x" * (64 * MIB), sync=True)
+        file = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)  # these pages are another cgroup's
+        os.close(file)
+        with memory_cgroup(24 * MIB) as group, events_of(tmp_path, system) as run:
+            script = f"echo $$ >{group}/cgroup.procs; exec dd if={path} of=/dev/null bs=1M"
+            reader = subprocess.Popen(["/bin/sh", "-c", script], stderr=subprocess.DEVNULL)
+            assert reader.wait() == 0
+    reclaims = [row for row in rows(run, "direct_reclaim") if row["tid"] == reader.pid]
+    assert reclaims and {row["why"] for row in reclaims} == {"memcg"}
+    assert sum(row["pages"] for row in reclaims) * PAGE_BYTES >= 32 * MIB
+    assert all(row["start_ns"] < row["end_ns"] and not row["is_open"] for row in reclaims)
 
 
 def test_events_beyond_the_budget_are_counted_by_kind(tmp_path: Path) -> None:
