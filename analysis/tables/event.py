@@ -15,6 +15,7 @@ from analysis.tables.store import I64, Categorical, Column
 
 # Meaning of p1_ns to p5_ns by kind. The last three of jbd2_commit sum to the event's length.
 PHASES: Mapping[str, tuple[str, ...]] = {
+    "btrfs_commit": ("preparing", "waiting for writers", "blocking", "writing", "ending"),
     "jbd2_commit": ("asked before", "running", "locked", "flushing", "logging"),
 }
 
@@ -111,15 +112,16 @@ TABLE = TableSpec(
         "xfs_log_force: one moment; `sequence` 0 = the whole log. xfs_grant_sleep: `bytes` wanted."
         " xfs_cil_wait: one moment. xfs_ail_push: `count` items pushed, `blocks` items that were pinned; a"
         " run of items less than 20 ms apart, of at most 0.1 s.\n"
-        "btrfs_commit: `sequence` transaction; the begin leaves out waits for the commit before."
-        " btrfs_ticket: a wait for `bytes`. btrfs_flush_space: one moment, after a step; `sequence` number"
-        " of enum btrfs_flush_state.\n"
+        "btrfs_commit: `sequence` transaction, phases only where the kernel (7.2) reports each state; the"
+        " begin leaves out waits for the commit before. btrfs_ticket: a wait for `bytes`. btrfs_flush_space:"
+        " one moment, after a step; `sequence` number of enum btrfs_flush_state.\n"
         "writeback: one round of a flusher; `count` inodes. writeback_inode: an inode of a round with 64"
         " pages or more, or of 1 ms or more; the others are only in their round. bdev_flush: the inode of a"
         " block device, which has ext4's metadata. dirty_throttle: `pages` dirtied before the pause."
         " direct_reclaim: `pages` freed. lazy_init: one moment, after block group `sequence`. discard:"
         " `blocks` from block `sequence`.\n"
-        "readahead: one moment; `pages` of the window from page `sequence` of the file; of many at once a part.\n"
+        "readahead: one moment; `pages` of the window from page `sequence` of the file; of many at once a"
+        " part.\n"
         "The table event_kind says which kinds the kernel showed. A kind of which too many come at once is"
         " recorded in part, and the rest is counted in losses.json."
     ),

@@ -54,7 +54,7 @@ static __always_inline bool starts_with(const char *text, const char *begin, u32
 }
 
 static __always_inline enum event_why why_btrfs(struct event_record *record,
-						const struct btrfs_fs_info *info)
+						const struct btrfs_fs_info *info, u64 now)
 {
 	struct task_context *context = my_context();
 	enum call_name call = call_of(context);
@@ -64,7 +64,7 @@ static __always_inline enum event_why why_btrfs(struct event_record *record,
 
 	if (starts_with(record->comm, BTRFS_KTHREAD, sizeof(BTRFS_KTHREAD) - 1)) {
 		/* The transaction begins after the last commit: it can't be as old as the interval if that was later. */
-		if (last && record->end_ns - *last + TIMER_SLACK_NS < interval_ns)
+		if (last && now - *last + TIMER_SLACK_NS < interval_ns)
 			return EVENT_WHY_ASKED;
 		return EVENT_WHY_TIMER;
 	}
@@ -101,6 +101,14 @@ int BPF_PROG(btrfs_sync_file)
 	return 0;
 }
 
+/* The name of 7.2. */
+SEC("tp_btf/btrfs_sync_file_enter")
+int BPF_PROG(btrfs_sync_file_begin)
+{
+	note_sync(BTRFS_SYNC_FILE);
+	return 0;
+}
+
 SEC("tp_btf/btrfs_sync_fs")
 int BPF_PROG(btrfs_sync_fs)
 {
@@ -122,7 +130,7 @@ int BPF_PROG(btrfs_commit, const struct btrfs_fs_info *info)
 	/* A handle below 4096 is a mark, not an address. */
 	if ((u64)handle > 4096 && BPF_CORE_READ(handle, fs_info) == info)
 		message.record.sequence = BPF_CORE_READ(handle, transid);
-	message.record.why = why_btrfs(&message.record, info);
+	message.record.why = why_btrfs(&message.record, info, message.record.end_ns);
 	if (bpf_core_field_exists(struct btrfs_commit_stats, critical_section_start_time)) {
 		length_ns = BPF_CORE_READ(info, commit_stats.last_commit_dur);
 		if (length_ns < message.record.end_ns)
@@ -134,6 +142,61 @@ int BPF_PROG(btrfs_commit, const struct btrfs_fs_info *info)
 	end_ns = message.record.end_ns;
 	bpf_map_update_elem(&btrfs_commits, &key, &end_ns, BPF_ANY);
 	send(&message);
+	return 0;
+}
+
+/* Adds the time since the last report to the phase that ends. */
+static __always_inline void end_state(struct open_event *open, u32 state, u64 now)
+{
+	u64 length = now - open->mark_ns;
+
+	if (state == TRANS_STATE_COMMIT_PREP)
+		open->message.record.p1_ns += length;
+	else if (state == TRANS_STATE_COMMIT_START)
+		open->message.record.p2_ns += length;
+	else if (state == TRANS_STATE_COMMIT_DOING)
+		open->message.record.p3_ns += length;
+	else if (state == TRANS_STATE_UNBLOCKED)
+		open->message.record.p4_ns += length;
+	else
+		open->message.record.p5_ns += length;
+	open->mark_ns = now;
+}
+
+/* The same event of 7.2: comes at each state of the transaction, first when the commit begins. */
+SEC("tp_btf/btrfs_transaction_commit")
+int BPF_PROG(btrfs_commit_state, const struct btrfs_trans_handle *handle)
+{
+	u64 now = bpf_ktime_get_ns(), key;
+	const struct btrfs_fs_info *info = BPF_CORE_READ(handle, fs_info);
+	u32 state = BPF_CORE_READ(handle, transaction, state);
+	struct open_event *open = find_event(EVENT_KIND_BTRFS_COMMIT);
+	struct event_record *record;
+
+	if (open && open->message.record.sequence != BPF_CORE_READ(handle, transid)) {
+		leave_event(open); /* that commit failed: it has no last state */
+		open = NULL;
+	}
+	if (!open) {
+		open = begin_event(EVENT_KIND_BTRFS_COMMIT, EVENT_WHY_UNKNOWN, dev_of_btrfs(info),
+				   now);
+		if (!open)
+			return 0;
+		record = &open->message.record;
+		record->sequence = BPF_CORE_READ(handle, transid);
+		record->why = why_btrfs(record, info, now);
+		record->asker_call = call_of(my_context());
+		open->mark_ns = now;
+		enter_event(open);
+	} else {
+		end_state(open, open->subject, now);
+	}
+	open->subject = state;
+	if (state < TRANS_STATE_COMPLETED)
+		return 0;
+	key = (u64)info;
+	bpf_map_update_elem(&btrfs_commits, &key, &now, BPF_ANY);
+	end_event(open, now);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #define JOURNALS	256
 #define JOURNAL_THREADS 8
 #define SYNCS		4
+#define SYNC_FS_NS	100000000ULL /* from sync_fs() to the commit that it asks for, at most */
 
 /* An fsync under way. */
 struct sync_call {
@@ -30,10 +31,12 @@ struct journal_state {
 	u64 asked_ns;
 	u32 asked_transaction; /* the one that the asker wants committed */
 	u32 asker_tid;
-	u32 syncing_tid; /* the task in sync_fs(), which has not asked yet */
+	u32 syncing_tid; /* the task that was last in sync_fs(), and has not asked since */
 	u32 next_sync;
+	u64 syncing_ns;
 	enum event_why asked_why;
 	enum call_name asker_call;
+	enum call_name syncing_call;
 	u8 is_committing;
 	u8 nearly_full; /* at the asker's wake */
 };
@@ -210,8 +213,11 @@ int BPF_PROG(journal_sync_fs, struct super_block *sb)
 	struct journal_s *journal = journal_of(sb);
 	struct journal_state *state = journal ? state_of(journal) : NULL;
 
-	if (state)
-		state->syncing_tid = this_tid();
+	if (!state)
+		return 0;
+	state->syncing_tid = this_tid();
+	state->syncing_ns = bpf_ktime_get_ns();
+	state->syncing_call = call_of(my_context());
 	return 0;
 }
 
@@ -271,6 +277,12 @@ static __always_inline void explain_commit(struct event_record *record, struct j
 		record->why = EVENT_WHY_FSYNC;
 		record->asker_tid = sync->tid;
 		record->asker_call = sync->call;
+	} else if (!was_asked && state->syncing_tid &&
+		   record->start_ns - state->syncing_ns < SYNC_FS_NS) {
+		record->asker_tid = state->syncing_tid;
+		record->asker_call = state->syncing_call;
+		record->why = record->asker_call == CALL_SYNCFS ? EVENT_WHY_SYNCFS : EVENT_WHY_SYNC;
+		state->syncing_tid = 0;
 	} else if (requested >= BPF_CORE_READ(transaction, t_expires)) {
 		record->why = EVENT_WHY_AGE;
 	} else if (was_asked ? state->nearly_full : is_nearly_full(journal, transaction)) {

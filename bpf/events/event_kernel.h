@@ -98,7 +98,22 @@ struct btrfs_fs_info {
 	struct btrfs_commit_stats commit_stats;
 };
 
+enum btrfs_trans_state {
+	TRANS_STATE_RUNNING,
+	TRANS_STATE_COMMIT_PREP,
+	TRANS_STATE_COMMIT_START,
+	TRANS_STATE_COMMIT_DOING,
+	TRANS_STATE_UNBLOCKED,
+	TRANS_STATE_SUPER_COMMITTED,
+	TRANS_STATE_COMPLETED,
+};
+
+struct btrfs_transaction {
+	enum btrfs_trans_state state;
+};
+
 struct btrfs_trans_handle {
+	struct btrfs_transaction *transaction;
 	u64 transid;
 	struct btrfs_fs_info *fs_info;
 };

@@ -42,11 +42,15 @@ static const struct source_program {
 	{ "xfs_ail_push", "xfs_ail_push", "xfs", "xfs_ail", SOURCE_XFS, 4 },
 	{ "xfs_ail_pinned", "xfs_ail_pinned", "xfs", "xfs_ail", SOURCE_XFS, 4 },
 	{ "btrfs_commit", "btrfs_transaction_commit", "btrfs", "btrfs_fs_info", SOURCE_BTRFS, 1 },
+	{ "btrfs_commit_state", "btrfs_transaction_commit", "btrfs", "btrfs_trans_handle",
+	  SOURCE_BTRFS, 1 },
+	{ "btrfs_sync_file_begin", "btrfs_sync_file_enter", "btrfs", NULL, SOURCE_BTRFS, 0 },
 	{ "btrfs_sync_file", "btrfs_sync_file", "btrfs", NULL, SOURCE_BTRFS, 0 },
 	{ "btrfs_sync_fs", "btrfs_sync_fs", "btrfs", NULL, SOURCE_BTRFS, 0 },
 	{ "btrfs_ticket", "btrfs_reserve_ticket", "btrfs", "btrfs_fs_info", SOURCE_BTRFS, 4 },
 	{ "btrfs_flush_space", "btrfs_flush_space", "btrfs", "btrfs_fs_info", SOURCE_BTRFS, 4 },
 	{ "f2fs_checkpoint", "f2fs_write_checkpoint", "f2fs", "super_block", SOURCE_F2FS, 3 },
+	{ "f2fs_checkpoint_phase", "f2fs_write_checkpoint", "f2fs", "super_block", SOURCE_F2FS, 3 },
 	{ "f2fs_gc_begin", "f2fs_gc_begin", "f2fs", "super_block", SOURCE_F2FS, 1 },
 	{ "f2fs_gc_end", "f2fs_gc_end", "f2fs", "super_block", SOURCE_F2FS, 3 },
 	{ "writeback_queue", "writeback_queue", NULL, "bdi_writeback", SOURCE_WRITEBACK, 2 },
@@ -74,7 +78,7 @@ static const struct source_program {
 
 #define PROGRAMS (sizeof(programs) / sizeof(programs[0]))
 
-/* Which program shows a kind; those of the block table need none. */
+/* Which programs show a kind: the begin of their names, as one of several is for this kernel. */
 static const struct {
 	enum event_kind kind;
 	const char *name, *program;
@@ -123,6 +127,13 @@ static struct btf *types_of(const char *module, struct btf *kernel)
 static bool can_run(const struct source_program *program, const struct btf *btf)
 {
 	if (features_arguments(btf, program->tracepoint) < program->arguments)
+		return false;
+	/* Of f2fs_write_checkpoint the last argument is a text, or a number. */
+	if (!strcmp(program->name, "f2fs_checkpoint") &&
+	    !features_pointer(btf, program->tracepoint, 2))
+		return false;
+	if (!strcmp(program->name, "f2fs_checkpoint_phase") &&
+	    features_pointer(btf, program->tracepoint, 2))
 		return false;
 	return !program->argument ||
 	       !features_argument(btf, program->tracepoint, program->argument);
@@ -182,18 +193,23 @@ int sources_choose(struct bpf_object *object, unsigned int sources)
 	return 0;
 }
 
-/* Why no event of the program's can be seen; NULL: they can. */
-static const char *why_unseen(const char *name, unsigned int refused)
+/* Why no event can be seen of the programs whose names begin so; NULL: they can. */
+static const char *why_unseen(const char *begin, unsigned int refused)
 {
+	const char *why = "not recorded";
+
 	for (size_t i = 0; i < PROGRAMS; i++) {
-		if (strcmp(programs[i].name, name))
+		if (strncmp(programs[i].name, begin, strlen(begin)))
 			continue;
-		if (!is_here[i])
-			return programs[i].module ? "no tracepoint, or its module is not loaded"
-						  : "no such tracepoint in this kernel";
-		return refused & 1U << programs[i].source ? "the kernel refused the program" : NULL;
+		if (is_here[i] && !(refused & 1U << programs[i].source))
+			return NULL;
+		if (is_here[i])
+			why = "the kernel refused the program";
+		else
+			why = programs[i].module ? "no tracepoint, or its module is not loaded"
+						 : "no such tracepoint in this kernel";
 	}
-	return "not recorded";
+	return why;
 }
 
 int sources_write(const struct options *options, unsigned int refused)

@@ -17,7 +17,7 @@ import pytest
 
 from tests.collectors.event_rows import FileSystem, events_of, file_system, rows, shown, write
 from tests.collectors.loop_disk import MIB
-from tests.collectors.recording import Recording, needs_btf
+from tests.collectors.recording import EMULATED, Recording, needs_btf
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
@@ -115,7 +115,7 @@ def test_a_full_journal_makes_commits_for_size_and_checkpoints_in_the_task(tmp_p
     assert {row["why"] for row in commits} <= {"size", "checkpoint"}
     # A commit that is asked for during the one before has no asker: its wake has no sleeper.
     askers = {(row["asker_tid"], row["asker_call"]) for row in commits} - {(0, "none")}
-    assert askers == {(os.getpid(), "mkdir")}
+    assert askers == ({(os.getpid(), "mkdir")} if not EMULATED else set())  # wakes are not traced there
     assert checkpoints
     assert {(row["why"], row["tid"], row["asker_call"]) for row in checkpoints} == {
         ("space", os.getpid(), "mkdir")
@@ -277,6 +277,7 @@ def test_reclaim_in_a_small_memory_cgroup_is_the_readers_own(tmp_path: Path) -> 
     assert all(row["start_ns"] < row["end_ns"] and not row["is_open"] for row in reclaims)
 
 
+@pytest.mark.skipif(EMULATED, reason="emulated CPUs are too slow for so many events at once")
 def test_events_beyond_the_budget_are_counted_by_kind(tmp_path: Path) -> None:
     with (
         file_system(tmp_path, "xfs") as system,
