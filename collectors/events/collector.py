@@ -10,6 +10,7 @@ _TRACEPOINTS = (
     "btrfs_flush_space",
     "btrfs_reserve_ticket",
     "btrfs_sync_file",
+    "btrfs_sync_file_enter",
     "btrfs_sync_fs",
     "btrfs_transaction_commit",
     "ext4_discard_blocks",
@@ -34,6 +35,10 @@ _TRACEPOINTS = (
     "mm_vmscan_direct_reclaim_end",
     "mm_vmscan_memcg_reclaim_begin",
     "mm_vmscan_memcg_reclaim_end",
+    "page_cache_async_ra",
+    "page_cache_ra_order",
+    "page_cache_ra_unbounded",
+    "page_cache_sync_ra",
     "sched_waking",
     "writeback_dirty_folio",
     "writeback_dirty_page",
@@ -52,7 +57,7 @@ _TRACEPOINTS = (
 
 
 def _untried() -> Check:
-    """Conclude from the kernel's lists: no kernel has all of the tracepoints, and those of modules come later."""
+    """Conclude from the kernel's lists. No kernel has all of the tracepoints; modules bring some later."""
     listed = sum(kernel.has_tracepoint(tracepoint) for tracepoint in _TRACEPOINTS)
     if not kernel.has_btf():
         return Check("events", NO, "no type info (above)")
