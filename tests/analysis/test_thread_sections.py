@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.patches import StepPatch
 
 from analysis.figures import style
 from analysis.figures.panels.thread_states import LABELS
@@ -136,7 +137,8 @@ def test_panel_stacks_the_workloads_threads(tmp_path: Path) -> None:
     assert legend is not None
     names = [text.get_text() for text in legend.get_texts()]
     assert names == [LABELS["journal"], LABELS["kernel"], LABELS["user"]]
-    tops = [stairs.get_data().values.max() for stairs in ax.patches if stairs.get_fill()]
+    filled = [patch for patch in ax.patches if isinstance(patch, StepPatch) and patch.get_fill()]
+    tops = [patch.get_data().values.max() for patch in filled]
     assert tops == pytest.approx([0.5, 1.0, 2.0])
 
 

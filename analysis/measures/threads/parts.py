@@ -78,9 +78,10 @@ def places_of(times: ThreadTime, locks: Mapping[int, Lock]) -> Categorical:
     labels = {label: code for code, label in enumerate(times.place.labels)}
     codes = times.place.codes.astype(np.int32)
     different, of_row = np.unique(times.lock_id[rows], return_inverse=True)
-    for i, number in enumerate(different.tolist()):
-        if name := names.get(number):
-            codes[rows[of_row == i]] = labels.setdefault(name, len(labels))
+    known = [names.get(number) for number in different.tolist()]
+    code_of = np.array([labels.setdefault(name, len(labels)) if name else -1 for name in known] or [-1])
+    found = code_of[of_row]
+    codes[rows] = np.where(found >= 0, found, codes[rows])
     return Categorical(codes, tuple(labels))
 
 
