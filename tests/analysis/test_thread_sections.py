@@ -138,7 +138,7 @@ def test_panel_stacks_the_workloads_threads(tmp_path: Path) -> None:
     names = [text.get_text() for text in legend.get_texts()]
     assert names == [LABELS["journal"], LABELS["kernel"], LABELS["user"]]
     filled = [patch for patch in ax.patches if isinstance(patch, StepPatch) and patch.get_fill()]
-    tops = [patch.get_data().values.max() for patch in filled]
+    tops = [patch.get_data()[0].max() for patch in filled]
     assert tops == pytest.approx([0.5, 1.0, 2.0])
 
 
