@@ -20,13 +20,13 @@ from analysis.tables.load import Tables
 
 LEAST_SHARE = 0.001  # rows with less are summed up
 TOP = 14
-PLACE_LETTERS = 26
+PLACE_LETTERS = 27
 TOP_THREADS = 4  # of each role of the apparatus
 TOP_UNKNOWN = 5
 LEAST_HELD_UP = 0.05  # of the workload's time: a sentence says who kept it from running
 BUSY_CPUS = 0.8  # CPUs of the disk's machinery from which on it may be the bottleneck
 ROLE_TEXTS = {
-    WORKLOAD: "the workload",
+    WORKLOAD: "workload",
     FILESYSTEM: "file system",
     DISK: "disk's machinery",
     RECORDER: "recorder",
@@ -39,7 +39,7 @@ HELD_UP_BY = {
     "other": "other programs",
 }
 DEFINITION = (
-    "time: of all threads of the role together; share: of their time without waits of their own will (no"
+    "time: of all threads of the role together; %: of their time without waits of their own will (no"
     " work, children, sleep, pipes). waits: that ended; in: the function that the kernel stack names, by the"
     " rules of analysis/causes. on a CPU: split by CPU samples into own code, kernel, interrupts, spinning."
     " ready: runnable, by what ran on that CPU meanwhile. The kernel's own counts: run time and run delay of"
@@ -96,8 +96,8 @@ def _by_cause(threads: ThreadResults, role: str) -> Table | None:
         rows.append((units.ns(rest_ns), share, "", units.ns(longest), f"{len(rest)} more, each less", ""))
     for part in (part for part in parts if part.kind in VOLUNTARY):
         rows.append((units.ns(part.ns), "", units.count(part.count), "", f"({text_of(part.kind)})", ""))
-    whose = "the workload" if role == WORKLOAD else "the file system's threads"
-    return Table(("time", "share %", "waits", "longest", f"<{whose}", "<in"), rows, least_left=22)
+    whose = ROLE_TEXTS[role]
+    return Table(("time", "%", "waits", "longest", f"<{whose}", "<in"), rows)
 
 
 def _row(part: Part, all_ns: int, places: str) -> tuple[str, ...]:
@@ -122,7 +122,8 @@ def _places(threads: ThreadResults, part: Part) -> str:
     if not places:
         return ""
     more = f" +{len(places) - 1}" if len(places) > 1 else ""
-    return f"{clean(places[0].place, PLACE_LETTERS)}{more}"
+    name, most = clean(places[0].place), PLACE_LETTERS - len(more)
+    return f"{name if len(name) <= most else name[: most - 2] + '..'}{more}"
 
 
 def _by_phase(threads: ThreadResults) -> Table | None:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.causes.classify import NO_LOCK, Waited, classify
-from analysis.causes.roles import OTHER, ROLES, role_of
-from analysis.causes.rules import NONE, rules
+from analysis.causes.roles import KERNEL, OTHER, ROLES, role_of
+from analysis.causes.rules import IDLE, NONE, rules
 from analysis.errors import TableError
 from analysis.rundir.recorded_time import recorded_time
 from analysis.rundir.run import Run
@@ -96,6 +96,7 @@ class _Names:
     stacks: Mapping[int, tuple[str, ...]]
     functions: Mapping[int, str]
     tested: TestedFilesystem
+    kernel_threads: I64
 
     @classmethod
     def read(cls, run: Run) -> _Names:
@@ -108,6 +109,7 @@ class _Names:
             {row["stack_id"]: tuple(row["frames"]) for row in stacks},
             {row["id"]: row["name"] for row in functions},
             tested_filesystem(run),
+            np.array([row["thread"] for row in threads if row["role"] == KERNEL], dtype=np.int64),
         )
 
 
@@ -246,17 +248,22 @@ class _Converter:
 
     def _add_causes(self, rows: Chunk) -> None:
         """Cause and place of each wait."""
-        combinations, of_row = _by_combination([rows["state"], rows["stack_id"], rows["lock_kind"]])
+        is_kernel = np.isin(rows["thread"], self._names.kernel_threads)
+        columns = [rows["state"], rows["stack_id"], rows["lock_kind"], is_kernel]
+        combinations, of_row = _by_combination(columns)
         found = np.zeros(combinations.size, dtype=[("cause", "u1"), ("place", f"S{PLACE_BYTES}")])
-        for at, (state, stack_id, lock_kind) in enumerate(combinations.tolist()):
-            waited = self._cause(STATES[state], stack_id, self._lock_kinds.get(lock_kind, NO_LOCK))
+        for at, (state, stack_id, lock_kind, of_kernel) in enumerate(combinations.tolist()):
+            lock = self._lock_kinds.get(lock_kind, NO_LOCK)
+            waited = self._cause(STATES[state], stack_id, lock, of_kernel)
             found[at] = (self._causes[waited.cause], _bytes(waited.place, PLACE_BYTES))
         for name in ("cause", "place"):
             rows[name] = found[name][of_row]
 
-    def _cause(self, state: str, stack_id: int, lock_kind: str) -> Waited:
+    def _cause(self, state: str, stack_id: int, lock_kind: str, of_kernel: bool) -> Waited:
         if state not in WAITING:
             return Waited(NONE, "")
+        if of_kernel and state == "sleeping" and stack_id not in self._names.stacks:
+            return Waited(IDLE, "")  # since before the recording; a kernel thread that has work sleeps in D
         return classify(self._names.stacks.get(stack_id, ()), state, lock_kind)
 
     def _split(self, rows: Chunk, hits: npt.NDArray[np.int64]) -> Chunk:

@@ -140,7 +140,7 @@ def test_files_of_the_tree_are_valid() -> None:
     known = rules()
     assert {rule.cause for rule in known.rules} <= set(known.causes)
     assert {cause.group for cause in known.causes.values()} <= set(GROUPS)
-    assert all(len(cause.text) <= 40 for cause in known.causes.values())
+    assert all(len(cause.text) <= 22 for cause in known.causes.values())
     used = {rule.cause for rule in known.rules} | {"lock", "io", "unknown", "no_stack", "none"}
     assert set(known.causes) == used, "a cause that no rule gives"
 

@@ -62,6 +62,8 @@ def naive_kind(row: dict[str, Any]) -> str:
         return "stopped"
     stack_id = row.get("stack_id", -1)
     frames = tuple(STACKS[stack_id]) if 0 <= stack_id < len(STACKS) else ()
+    if row["thread"] in (3, 4) and state == "sleeping" and not frames:
+        return "idle"  # a kernel thread, asleep since before the recording
     return classify(frames, state, row.get("lock_kind", "none")).cause
 
 

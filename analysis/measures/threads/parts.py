@@ -120,18 +120,18 @@ def text_of(kind: str) -> str:
 
 CPU_TEXTS: Mapping[str, str] = {
     "user": "on a CPU, own code",
-    "kernel": "on a CPU, in the kernel",
-    "irq": "on a CPU, interrupts over it",
+    "kernel": "on a CPU, kernel",
+    "irq": "on a CPU, interrupts",
     "spin": "on a CPU, spinning",
     RUNNING: "on a CPU",
 }
 READY_TEXTS: Mapping[str, str] = {
-    "workload": "ready, own threads ran",
-    "kernel": "ready, kernel threads ran",
-    "filesystem": "ready, file system ran",
-    "disk": "ready, the disk ran",
-    "recorder": "ready, the recorder ran",
-    "other": "ready, other programs ran",
-    "idle": "ready, the CPU woke up",
-    "unknown": "ready, for a CPU",
+    "workload": "ready: own threads ran",
+    "kernel": "ready: kernel ran",
+    "filesystem": "ready: file system ran",
+    "disk": "ready: the disk ran",
+    "recorder": "ready: recorder ran",
+    "other": "ready: others ran",
+    "idle": "ready: CPU woke up",
+    "unknown": "ready for a CPU",
 }
