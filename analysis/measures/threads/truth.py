@@ -77,6 +77,9 @@ def measure_truth(times: ThreadTime, threads: Threads, start_ns: int, end_ns: in
             ours(states.is_(RUNNABLE)), threads.run_delay_ns, is_long & (threads.run_delay_ns != MISSING)
         ),
         blkio=_agreement(
-            ours(states.is_("io_wait")), threads.blkio_delay_ns, is_long & (threads.blkio_delay_ns != MISSING)
+            ours(states.is_("io_wait")),
+            threads.blkio_delay_ns,
+            # the kernel counts a sleep from 0 on that delay accounting was switched on in
+            is_long & (threads.blkio_delay_ns != MISSING) & (threads.blkio_delay_ns <= lived),
         ),
     )
