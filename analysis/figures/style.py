@@ -100,6 +100,26 @@ THREADS = {
     "other": UNKNOWN,
 }
 THREADS_HATCH = {"ready": "////", "throttle": "....", "memory": "xxxx", "other": "\\\\\\\\"}
+# where the critical path ends
+PATH = {
+    "own CPU": "#EFEFEF",
+    "others' CPU": "#D5DBE0",
+    "fs CPU": "#B9C3CC",
+    "ready": "#FFE68A",
+    "device": WRITE,
+    "queue": "#DDBDF0",
+    "pause": "#8A7A4A",
+    "apparatus": "#B07A00",
+    "unknown": UNKNOWN,
+    "not recorded": "#FFFFFF",
+}
+PATH_HATCH = {
+    "ready": "////",
+    "queue": "xxxx",
+    "pause": "....",
+    "unknown": "\\\\\\\\",
+    "not recorded": "----",
+}
 SLEEP = "#B07A00"
 SPIN = "#7A1F1F"
 DIRTY = "#8A7A4A"

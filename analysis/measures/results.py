@@ -157,7 +157,7 @@ def measure(
             window,
             run.cpus,
         ),
-        path=measure_path(tables, window, tested_filesystem(run)),
+        path=measure_path(tables, window, timeline, tested_filesystem(run)),
         memory=measure_memory(tables.counter, timeline) if tables.counter else None,
         correlations=measure_correlations(
             run.asked,

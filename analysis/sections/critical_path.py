@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from analysis import units
 from analysis.measures.critical_path.causes import ON_CPU, READY
-from analysis.measures.critical_path.places import (
+from analysis.measures.critical_path.ends import (
     APPARATUS,
     GROUPS,
-    Place,
-    place_of,
-    places,
+    End,
+    end_of,
+    ends,
     sums_by,
     text_of,
 )
@@ -22,7 +22,7 @@ from analysis.sections.spec import SectionSpec
 from analysis.tables.load import Tables
 
 LEAST_SHARE = 0.001  # of the path: smaller rows are summed up
-TOP_PLACES = 14
+TOP_ENDS = 14
 TOP_WAITS = 8
 TOP_EVENTS = 5
 TOP_REQUESTS = 6
@@ -50,8 +50,8 @@ def build_critical_path(run: Run, tables: Tables, results: Results) -> list[Sect
         return [Section(absent=path.why or run.absent("sched"))]
     section = Section()
     section.facts.append(("path of", _whose(path)))
-    section.tables.append(_places(path))
-    for table in (_own_waits(path), _events(path), _requests(path), _phases(path)):
+    section.tables.append(_ends(path))
+    for table in (_own_waits(path), _events(path), _requests(path), _phases(path, tables)):
         if table is not None:
             section.tables.append(table)
     section.notes += [*_apparatus(path), *_coverage(path)]
@@ -75,21 +75,20 @@ def _share(ns: int, path: PathResults) -> str:
 
 
 def _times(ns: int, path: PathResults) -> tuple[str, ...]:
-    """Seconds and share; of several threads also how many there were at once."""
-    time = units.seconds(ns / 1e9) if ns >= 5_000_000 else units.ns(ns)
+    """Time and share; of several threads also how many there were at once."""
     if path.is_one:
-        return time, _share(ns, path)
+        return units.ns(ns), _share(ns, path)
     at_once = f"{ns / path.wall_ns:.2f}" if path.wall_ns else "-"
-    return time, _share(ns, path), at_once
+    return units.ns(ns), _share(ns, path), at_once
 
 
 def _heads(path: PathResults) -> tuple[str, ...]:
-    return ("s", "%") if path.is_one else ("s", "%", "threads")
+    return ("time", "%") if path.is_one else ("time", "%", "threads")
 
 
-def _names(place: Place) -> str:
+def _names(end: End) -> str:
     """The longest names, with their time where there are several."""
-    names = [(clean(name, NAME_LETTERS), ns) for name, ns in place.names() if name]
+    names = [(clean(name, NAME_LETTERS), ns) for name, ns in end.names() if name]
     if len(names) == 1:
         return names[0][0]
     shown = [f"{name} {units.ns(ns)}" for name, ns in names[:TOP_NAMES]]
@@ -97,33 +96,30 @@ def _names(place: Place) -> str:
     return ", ".join(shown) + (f", {more} more" if more > 0 else "")
 
 
-def _places(path: PathResults) -> Table:
-    all_places = places(path.shares)
+def _ends(path: PathResults) -> Table:
+    all_ends = ends(path.shares)
     least = LEAST_SHARE * path.total_ns
-    shown = [place for place in all_places if place.ns >= least][:TOP_PLACES]
-    rest_ns = sum(place.ns for place in all_places) - sum(place.ns for place in shown)
+    shown = [end for end in all_ends if end.ns >= least][:TOP_ENDS]
+    rest_ns = sum(end.ns for end in all_ends) - sum(end.ns for end in shown)
     rows = [
         (
-            *_times(place.ns, path),
-            ("~ " if place.weak_ns * 2 > place.ns else "") + place.text,
-            _names(place),
+            *_times(end.ns, path),
+            ("~ " if end.weak_ns * 2 > end.ns else "") + end.text,
+            _names(end),
         )
-        for place in shown
+        for end in shown
     ]
     if rest_ns:
-        rows.append((*_times(rest_ns, path), f"{len(all_places) - len(shown)} more, each less", ""))
+        rows.append((*_times(rest_ns, path), f"{len(all_ends) - len(shown)} more, each less", ""))
     return Table((*_heads(path), "<waited for in the end", "<by"), rows, least_left=18)
 
 
 def _own_waits(path: PathResults) -> Table | None:
-    """What the threads themselves slept for, and what that came down to."""
+    """What the workload's threads slept for by their own stacks, and what that came down to."""
     by_cause: dict[str, list[int]] = {}
-    by_place: dict[str, dict[str, int]] = {}
     for waits in path.own_waits:
         sums = by_cause.setdefault(waits.waited.cause, [0, 0, 0])
         sums[0], sums[1], sums[2] = sums[0] + waits.count, sums[1] + waits.ns, max(sums[2], waits.max_ns)
-        names = by_place.setdefault(waits.waited.cause, {})
-        names[waits.waited.place] = names.get(waits.waited.place, 0) + waits.ns
     in_the_end = sums_by(
         (share for share in path.shares if share.own.cause not in (ON_CPU, READY)),
         lambda share: share.own.cause,
@@ -137,7 +133,7 @@ def _own_waits(path: PathResults) -> Table | None:
         rows.append(
             (*_times(ns, path), units.count(count), units.ns(max_ns), text_of(cause), ", ".join(shown))
         )
-    heads = (*_heads(path), "sleeps", "longest", "<the thread itself waited for", "<that was in the end")
+    heads = (*_heads(path), "sleeps", "longest", "<the workload waited for", "<that was in the end")
     return Table(heads, rows, least_left=18) if rows else None
 
 
@@ -173,8 +169,9 @@ def _requests(path: PathResults) -> Table | None:
     return Table(heads, rows) if rows else None
 
 
-def _phases(path: PathResults) -> Table | None:
-    """Seconds by phase and group."""
+def _phases(path: PathResults, tables: Tables) -> Table | None:
+    """Seconds by phase and group, in the order of the phases."""
+    order = [] if tables.phases is None else tables.phases.name
     sums = sums_by(path.shares, lambda share: share.phase)
     shown = {name: one for name, one in sums.items() if sum(one.values()) >= LEAST_PHASE * path.total_ns}
     if len(shown) < 2:
@@ -185,14 +182,16 @@ def _phases(path: PathResults) -> Table | None:
             clean(name, NAME_LETTERS) or "(no phase)",
             *(units.seconds(one[group] / 1e9) if one.get(group) else "-" for group in used),
         )
-        for name, one in sorted(shown.items(), key=lambda item: -sum(item[1].values()))
+        for name, one in sorted(
+            shown.items(), key=lambda item: order.index(item[0]) if item[0] else len(order)
+        )
     ]
     heads = ["<s by phase", *(group.replace(" ", "\n") for group in used)]
     return Table(heads, rows)
 
 
 def _apparatus(path: PathResults) -> list[str]:
-    ns = sum(share.ns for share in path.shares if place_of(share)[0] == APPARATUS)
+    ns = sum(share.ns for share in path.shares if end_of(share)[0] == APPARATUS)
     if ns < LEAST_HELD_UP * path.total_ns:
         return []
     return [

@@ -140,6 +140,8 @@ class Schedule:
                 intervals.index(self._column(self.requests, "pid")),
             ),
             make_occupancy(self.switch_table, 0, end),
+            np.zeros(intervals.begin.size, dtype=np.bool_),
+            np.ones(intervals.numbers.size, dtype=np.bool_),
         )
         thread = intervals.index(np.array([root[0] for root in roots], dtype=np.int64))
         begin, until = (np.array([root[i] for root in roots], dtype=np.int64) for i in (1, 2))

@@ -3,22 +3,26 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from analysis.measures.common.window import find_window
+from analysis.measures.common.timeline import Timeline, make_timeline
+from analysis.measures.common.window import QUANTUM_NS, Window, find_window
 from analysis.measures.critical_path import results as path_results
 from analysis.measures.critical_path import walk
-from analysis.measures.critical_path.places import places
+from analysis.measures.critical_path.ends import ends
 from analysis.measures.critical_path.results import NoPath, PathResults, measure_path
 from analysis.measures.results import measure
 from analysis.render import text
+from analysis.report import make_report
 from analysis.rundir import tested
-from analysis.rundir.run import open_run
+from analysis.rundir.run import Run, open_run
 from analysis.sections.document import make_document
-from analysis.tables.load import load_tables
+from analysis.tables.load import Tables, load_tables
 from tests.analysis.schedules import Schedule
 from tests.analysis.synthetic import START_NS, Spec, request, run_json
 
@@ -92,10 +96,16 @@ def write(folder: Path, schedule: Schedule, **more: Any) -> Path:
     return spec.write(folder)
 
 
+def window_of(run: Run, tables: Tables) -> tuple[Window, Timeline]:
+    window = find_window(run, tables)
+    start, end, zero = window.start_ns, window.end_ns, window.work_start_ns
+    return window, make_timeline(start, end, zero, QUANTUM_NS, QUANTUM_NS)
+
+
 def measured(path: Path) -> PathResults:
     run = open_run(path)
     tables = load_tables(run)
-    found = measure_path(tables, find_window(run, tables), tested.tested_filesystem(run))
+    found = measure_path(tables, *window_of(run, tables), tested.tested_filesystem(run))
     assert isinstance(found, PathResults), found
     assert sum(share.ns for share in found.shares) == found.total_ns
     return found
@@ -132,18 +142,18 @@ def fsync_of_a_child() -> Schedule:
 def test_shares_name_what_each_time_was(tmp_path: Path) -> None:
     found = measured(write(tmp_path / "run", fsync_of_a_child()))
     assert (found.is_one, found.name, found.total_ns) == (True, "app", LENGTH_MS * MS)
-    sums = {(place.group, place.text): round(place.ns / MS) for place in places(found.shares)}
+    sums = {(end.group, end.text): round(end.ns / MS) for end in ends(found.shares)}
     assert sums == {
-        ("own CPU", "on a CPU, the thread itself"): 60 + 199,
-        ("others' CPU", "on a CPU, other threads of the workload"): 60 + 70,
+        ("own CPU", "on a CPU, the workload"): 60 + 60 + 70 + 199,
         ("fs CPU", "on a CPU, the file system's threads"): 80 + 100,
         ("queue", "before the device: write journal"): 10,
         ("device", "on the device: write journal"): 290,
         ("apparatus", "apparatus: the recorder"): 30,
         ("ready", "ready to run, the workload had the CPU"): 1,
     }
+    # of its own will it waited for its child, whose wait counts in its stead
     assert [(waits.waited.cause, waits.count, waits.ns) for waits in found.own_waits] == [
-        ("child", 1, 640 * MS)
+        ("commit", 1, 480 * MS)
     ]
     (one,) = found.requests
     assert (one.label, one.comm, one.count) == ("write journal", "jbd2/loop3-8", 1)
@@ -163,7 +173,12 @@ def test_section_fits_and_names_the_path(tmp_path: Path) -> None:
     lines = text.section_lines(section)
     assert all(len(line) <= 80 for line in lines)
     shown = "\n".join(lines)
-    for words in ("1 thread, app, 0.90 s", "on the device: write journal", "its children", "known: 100.0 %"):
+    for words in (
+        "1 thread, app, 0.90 s",
+        "on the device: write journal",
+        "a commit of journal or log",
+        "known: 100.0 %",
+    ):
         assert words in shown
 
 
@@ -186,9 +201,9 @@ def test_several_threads_at_work_are_all_roots(tmp_path: Path) -> None:
     found = measured(write(tmp_path / "run", two_writers()))
     assert not found.is_one and found.roots == 2 and found.total_ns == 2 * LENGTH_MS * MS
     assert found.at_work == pytest.approx((900 + 898 + 1) / 900, abs=0.01)
-    sums = {place.text: round(place.ns / MS) for place in places(found.shares)}
+    sums = {end.text: round(end.ns / MS) for end in ends(found.shares)}
     assert sums["on the device: write journal"] == 700
-    assert sums["on a CPU, the thread itself"] == 900 + 98 + 100
+    assert sums["on a CPU, the workload"] == 900 + 98 + 100
 
 
 def test_time_given_up_is_stated(tmp_path: Path) -> None:
@@ -206,10 +221,40 @@ def test_sleep_over_given_up_time_is_a_weak_link(tmp_path: Path) -> None:
         {"start_ns": BEGIN + 400 * MS, "end_ns": BEGIN + 410 * MS, "switches": 9, "why": "budget"},
     ]
     found = measured(write(tmp_path / "run", fsync_of_a_child(), sched_window=windows))
-    sums = {place.text: round(place.ns / MS) for place in places(found.shares)}
+    sums = {end.text: round(end.ns / MS) for end in ends(found.shares)}
     assert sums["on the device: write journal"] == 290 - 20
     assert found.coverage.unrecorded_ns == 20 * MS and found.coverage.unknown_ns == 0
     assert found.coverage.weak_ns == (400 - 60 - 10) * MS
+
+
+def test_series_sums_to_the_path(tmp_path: Path) -> None:
+    path = write(tmp_path / "run", fsync_of_a_child())
+    found = measured(path)
+    run = open_run(path)
+    _, timeline = window_of(run, load_tables(run))
+    seconds = [float((series * timeline.lengths_s).sum()) for series in found.over_time.values()]
+    assert sum(seconds) == pytest.approx(LENGTH_MS / 1000)
+    device = found.over_time["device"] * timeline.lengths_s
+    assert device[2:6] == pytest.approx(
+        [0.04, 0.1, 0.1, 0.05]
+    )  # it has 210 to 500 ms, bins begin 50 ms early
+
+
+@pytest.mark.usefixtures("words_only")
+def test_pieces_are_written_as_rows(tmp_path: Path) -> None:
+    path = write(tmp_path / "run", fsync_of_a_child())
+    make_report(path)
+    rows = pq.read_table(path / "critical_path.parquet").to_pylist()
+    edges = [(row["start_ns"], row["end_ns"]) for row in rows]
+    assert edges[0][0] == BEGIN and edges[-1][1] == BEGIN + LENGTH_MS * MS
+    assert all(end == begin for (_, end), (begin, _) in pairwise(edges))
+    (device,) = (row for row in rows if row["kind"] == "device")
+    assert (device["request"], device["sector"], device["dev"]) == ("write journal", 4096, 7 << 20 | 3)
+    assert (device["own_cause"], device["own_place"]) == ("commit", "jbd2_log_wait_commit")
+    commit = [row for row in rows if row["comm"] == "jbd2/loop3-8"]
+    assert {(row["kind"], row["role"], row["thread"], row["depth"]) for row in commit} == {
+        ("cpu", "filesystem", JBD2, 2)
+    }
 
 
 def test_phases_cut_pieces_exactly(tmp_path: Path) -> None:
@@ -230,14 +275,14 @@ def test_path_is_given_up_beyond_its_limits(tmp_path: Path, monkeypatch: pytest.
     run = open_run(write(tmp_path / "run", schedule))
     tables = load_tables(run)
     rows = len(schedule.switches) + len(schedule.wakes)
-    window, filesystem = find_window(run, tables), tested.tested_filesystem(run)
+    window, filesystem = window_of(run, tables), tested.tested_filesystem(run)
     for module, name, words in (
         (path_results, "ROWS_MOST", f"{rows} switches and wake-ups; the path is found for up to 5"),
         (walk, "PIECES_MOST", "more than 5 pieces"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, 5)
-            assert measure_path(tables, window, filesystem) == NoPath(words)
+            assert measure_path(tables, *window, filesystem) == NoPath(words)
 
 
 def test_run_without_switches_has_no_section(tmp_path: Path) -> None:

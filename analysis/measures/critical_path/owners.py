@@ -19,7 +19,6 @@ from analysis.tables.thread_time import ThreadTime
 
 KWORKER = "kworker/"
 IDLE = "idle"
-BY_WORK = "by work"
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,6 @@ class Owners:
         index = np.full(tid.size, NONE, dtype=np.int64)
         index[query[same] - size] = found[same]
         return index
-
-    def indices(self, role: str) -> I64:
-        """The threads of a role."""
-        return np.array([i for i, its in enumerate(self.role) if its == role], dtype=np.int64)
 
 
 def make_owners(

@@ -49,7 +49,9 @@ class RequestLabels:
 
     label: Categorical  # "write data"
     comm: Categorical  # of its submitter
-    ino: I64  # 0: none
+    dev: I64
+    sector: I64
+    queue_ns: I64
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ def known_requests(wake: Wake, block: Block | None, volume: Block | None, owners
         complete_ns=column("complete_ns"),
         submitter=owners.at(pid, queue).astype(np.int32),
     )
-    ino = _joined([table.ino[rows].astype(np.int64) for table, rows in parts])
-    return KnownRequests(of_wake, requests, RequestLabels(*_labels(parts), ino))
+    labels = RequestLabels(*_labels(parts), column("dev"), column("sector"), queue)
+    return KnownRequests(of_wake, requests, labels)
 
 
 def _rare(table: Block, name: str) -> I64:

@@ -3,21 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from analysis.causes.roles import WORKLOAD
+from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.common.window import Window
-from analysis.measures.critical_path.causes import is_voluntary, make_causes
+from analysis.measures.critical_path.causes import Causes, is_voluntary, make_causes
 from analysis.measures.critical_path.intervals import Intervals, State, fits, make_intervals, with_events
 from analysis.measures.critical_path.occupancy import make_occupancy
 from analysis.measures.critical_path.owners import Owners, WorkRoles, make_owners
-from analysis.measures.critical_path.requests import KnownRequests, known_requests
+from analysis.measures.critical_path.requests import KnownRequests, RequestLabels, known_requests
 from analysis.measures.critical_path.roots import Roots, choose_roots
-from analysis.measures.critical_path.shares import OwnWaits, Share, Sums
+from analysis.measures.critical_path.share import OwnWaits, Share
 from analysis.measures.critical_path.stretches import NONE, Spans, spans
+from analysis.measures.critical_path.sums import Sums, Whose
 from analysis.measures.critical_path.wakes import make_wakes
 from analysis.measures.critical_path.walk import Kind, Pieces, TooLongError, Walk
 from analysis.rundir.tested import TestedFilesystem
@@ -73,6 +75,18 @@ class RequestShare:
 
 
 @dataclass(frozen=True)
+class PathRows:
+    """The pieces of the path, and what their numbers mean."""
+
+    pieces: list[Pieces]  # of ROOTS_AT_ONCE roots each, numbered from 0
+    roots: Roots
+    intervals: Intervals
+    owners: Owners
+    causes: Causes
+    requests: RequestLabels
+
+
+@dataclass(frozen=True)
 class PathResults:
     """The critical path of a run."""
 
@@ -84,16 +98,15 @@ class PathResults:
     total_ns: int  # of all roots' time; all shares sum to it
     shares: list[Share]  # longest first
     own_waits: list[OwnWaits]
+    over_time: Mapping[str, F64]  # mean number of roots at once by group of ends.py, per time bin
     events: list[EventShare]
     requests: list[RequestShare]
     coverage: Coverage
-    pieces: Pieces | None  # of one thread; None: too many, or of several
-    owners: Owners
-    intervals: Intervals | None
+    rows: PathRows | None  # None: more than KEPT_PIECES_MOST
 
     def without_rows(self) -> PathResults:
         """A copy without the pieces."""
-        return replace(self, pieces=None, intervals=None)
+        return replace(self, rows=None)
 
 
 @dataclass(frozen=True)
@@ -107,7 +120,9 @@ class NoPath:
         return self
 
 
-def measure_path(tables: Tables, window: Window, tested: TestedFilesystem) -> PathResults | NoPath:
+def measure_path(
+    tables: Tables, window: Window, timeline: Timeline, tested: TestedFilesystem
+) -> PathResults | NoPath:
     """Measure the critical path of the workload's time."""
     switches, wakes_table = tables.get(switch.TABLE), tables.get(wake.TABLE)
     if switches is None or wakes_table is None:
@@ -134,28 +149,34 @@ def measure_path(tables: Tables, window: Window, tested: TestedFilesystem) -> Pa
     requests = known_requests(wakes_table, tables.block, tables.volume, owners)
     wakes = make_wakes(wakes_table, requests.of_wake, intervals)
     causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks)
+    is_workload = np.array([role == WORKLOAD for role in owners.role], dtype=np.bool_)
+    voluntary = is_voluntary(causes)
     roots = choose_roots(
         intervals,
-        owners.indices(WORKLOAD),
+        np.flatnonzero(is_workload),
         owners.start_ns,
         owners.end_ns,
-        is_voluntary(causes),
+        voluntary,
         (window.work_start_ns, window.work_end_ns),
     )
     if not roots.thread.size:
         return NoPath("no thread of the workload was seen to run")
     occupancy = make_occupancy(switches, window.start_ns, window.end_ns)
-    walk = Walk(intervals, wakes, requests.requests, occupancy)
-    sums = Sums(intervals, causes, occupancy, requests.labels, events, tables.phases)
-    pieces = None
+    walk = Walk(intervals, wakes, requests.requests, occupancy, voluntary, is_workload)
+    functions = tables.get(function.TABLE)
+    works = WorkRoles(owners, functions or {}, tested)
+    whose = Whose(owners, works)
+    sums = Sums(intervals, causes, occupancy, requests.labels, events, tables.phases, timeline, whose)
+    kept: list[Pieces] = []
+    size = 0
     try:
         for pieces in _lots(walk, roots):
             sums.add(pieces)
+            size += pieces.begin.size
+            if size <= KEPT_PIECES_MOST:
+                kept.append(pieces)
     except TooLongError as error:
         return NoPath(str(error))
-    functions = tables.get(function.TABLE)
-    works = WorkRoles(owners, functions or {}, tested)
-    keeps = roots.is_one and pieces is not None and pieces.begin.size <= KEPT_PIECES_MOST
     return PathResults(
         is_one=roots.is_one,
         name=owners.name[int(roots.thread[0])],
@@ -163,14 +184,15 @@ def measure_path(tables: Tables, window: Window, tested: TestedFilesystem) -> Pa
         at_work=roots.at_work,
         wall_ns=window.work_end_ns - window.work_start_ns,
         total_ns=int((roots.end - roots.begin).sum()),
-        shares=sums.shares(owners, works),
+        shares=sums.shares(),
         own_waits=sums.own_waits(),
+        over_time=sums.over_time(),
         events=_event_shares(events, sums.of_event),
         requests=_request_shares(requests, sums.of_request),
         coverage=_coverage(sums, intervals, wakes_table, requests, gaps),
-        pieces=pieces if keeps else None,
-        owners=owners,
-        intervals=intervals if keeps else None,
+        rows=PathRows(kept, roots, intervals, owners, causes, requests.labels)
+        if size <= KEPT_PIECES_MOST
+        else None,
     )
 
 

@@ -86,7 +86,7 @@ class Windows:
     thread: I32
     begin: I64
     end: I64
-    own: I32  # interval of the root that it explains; NONE: at depth 0
+    own: I32  # interval that it explains, see Pieces; NONE: at depth 0
     event: I32  # what a thread on the way worked for; NONE: nothing known
     work_id: I32  # of the wake-up that led here; 0: none
     weak: Mask
@@ -107,7 +107,9 @@ class Pieces:
     kind: U8
     thread: I32  # that ran, waited or slept; NONE: a request
     interval: I32  # that thread's, of Intervals; NONE: a request
-    own: I32  # the root's interval that it explains
+    # the root's interval that it explains; where the root waited of its own will for a thread of the
+    # workload, that one's, and so on
+    own: I32
     request: I32
     occupant: I32  # READY: row of Occupancy; NONE: not known
     event: I32
@@ -164,11 +166,22 @@ class _Collected:
 class Walk:
     """A walk through intervals, wake-ups and requests."""
 
-    def __init__(self, intervals: Intervals, wakes: Wakes, requests: Requests, occupancy: Occupancy) -> None:
+    def __init__(
+        self,
+        intervals: Intervals,
+        wakes: Wakes,
+        requests: Requests,
+        occupancy: Occupancy,
+        is_handed_on: Mask,
+        is_workload: Mask,
+    ) -> None:
+        """is_handed_on: intervals asleep of the thread's own will. is_workload: threads of the workload."""
         self.intervals = intervals
         self.wakes = wakes
         self.requests = requests
         self.occupancy = occupancy
+        self.is_handed_on = is_handed_on
+        self.is_workload = is_workload
 
     def pieces(self, thread: I32, begin: I64, end: I64, before: int = 0) -> Pieces:
         """The path of roots: of threads (indices) in [begin, end), within the recording.
@@ -218,6 +231,9 @@ class Walk:
         parts["end"] = np.minimum(windows.end[of], intervals.end[at])
         if depth == 0:
             parts["own"] = at
+        else:
+            is_own = self.is_handed_on[parts["own"]] & self.is_workload[parts["thread"]]
+            parts["own"] = np.where(is_own, at, parts["own"])
         # The event nearest to the root counts, but one of the root's own thread only without another.
         event, above = intervals.event[at], parts["event"]
         parts["event"] = np.where((above == NONE) | ((depth == 1) & (event != NONE)), event, above)

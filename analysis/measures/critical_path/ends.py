@@ -2,7 +2,7 @@
 """Where a piece of the path ends, in the words of a report: groups of shares.
 
 The workload, the file system's threads and requests come first; the apparatus (the disk's machinery, the
-recorder, other programs) is one place a role, whether it ran, kept a CPU, or woke somebody.
+recorder, other programs) is one end for each role, whether it ran, kept a CPU, or woke somebody.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from analysis.causes.roles import DISK, FILESYSTEM, OTHER, RECORDER, WORKLOAD
 from analysis.causes.rules import rules
 from analysis.measures.critical_path.owners import IDLE
-from analysis.measures.critical_path.shares import Share
+from analysis.measures.critical_path.share import Share
 from analysis.measures.critical_path.walk import Kind
 
 OWN_CPU, OTHERS_CPU, FS_CPU, READY = "own CPU", "others' CPU", "fs CPU", "ready"
@@ -55,7 +55,7 @@ def text_of(cause: str) -> str:
     return known.text if known else cause
 
 
-def place_of(share: Share) -> tuple[str, str]:
+def end_of(share: Share) -> tuple[str, str]:
     """Group and text of where a share ends."""
     kind, role = share.kind, share.role
     if kind in OF_DEVICE:
@@ -66,9 +66,9 @@ def place_of(share: Share) -> tuple[str, str]:
         return APPARATUS, f"apparatus: {APPARATUS_TEXTS[role]}"
     if kind == Kind.CPU:
         if share.is_own:
-            return OWN_CPU, "on a CPU, the thread itself"
+            return OWN_CPU, "on a CPU, the workload"
         if role == WORKLOAD:
-            return OTHERS_CPU, "on a CPU, other threads of the workload"
+            return OTHERS_CPU, "on a CPU, another of its threads"
         return FS_CPU, "on a CPU, the file system's threads"
     if kind == Kind.READY:
         return READY, READY_TEXTS.get(role, "ready to run")
@@ -82,8 +82,8 @@ def place_of(share: Share) -> tuple[str, str]:
 
 
 @dataclass
-class Place:
-    """Time of the path that ends in one place."""
+class End:
+    """Time of the path that ends in one thing."""
 
     group: str
     text: str
@@ -96,17 +96,17 @@ class Place:
         return sorted(self.by_name.items(), key=lambda item: (-item[1], item[0]))
 
 
-def places(shares: Iterable[Share]) -> list[Place]:
-    """The shares by place: longest first, then the apparatus, then what is not known."""
-    found: dict[tuple[str, str], Place] = {}
+def ends(shares: Iterable[Share]) -> list[End]:
+    """The shares by their end: longest first, then the apparatus, then what is not known."""
+    found: dict[tuple[str, str], End] = {}
     for share in shares:
-        group, text = place_of(share)
-        place = found.setdefault((group, text), Place(group, text))
-        place.ns += share.ns
-        place.weak_ns += share.weak_ns
-        place.by_name[share.name] = place.by_name.get(share.name, 0) + share.ns
+        group, text = end_of(share)
+        end = found.setdefault((group, text), End(group, text))
+        end.ns += share.ns
+        end.weak_ns += share.weak_ns
+        end.by_name[share.name] = end.by_name.get(share.name, 0) + share.ns
     late = {APPARATUS: 1, UNKNOWN: 2, UNRECORDED: 3}
-    return sorted(found.values(), key=lambda place: (late.get(place.group, 0), -place.ns, place.text))
+    return sorted(found.values(), key=lambda end: (late.get(end.group, 0), -end.ns, end.text))
 
 
 def sums_by(shares: Iterable[Share], key: Callable[[Share], str]) -> dict[str, dict[str, int]]:
@@ -114,6 +114,6 @@ def sums_by(shares: Iterable[Share], key: Callable[[Share], str]) -> dict[str, d
     found: dict[str, dict[str, int]] = {}
     for share in shares:
         sums = found.setdefault(key(share), {})
-        group, _ = place_of(share)
+        group, _ = end_of(share)
         sums[group] = sums.get(group, 0) + share.ns
     return found

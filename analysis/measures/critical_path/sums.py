@@ -6,7 +6,7 @@ Pieces of many roots are millions: each lot of roots is summed before the next i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,11 +14,14 @@ import numpy.typing as npt
 
 from analysis.causes.classify import Waited
 from analysis.causes.roles import OTHER, ROLES
+from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.critical_path.causes import Causes
+from analysis.measures.critical_path.ends import GROUPS, end_of
 from analysis.measures.critical_path.intervals import Intervals, State
 from analysis.measures.critical_path.occupancy import Occupancy
 from analysis.measures.critical_path.owners import IDLE, Owners, WorkRoles
 from analysis.measures.critical_path.requests import RequestLabels
+from analysis.measures.critical_path.share import OwnWaits, Share
 from analysis.measures.critical_path.stretches import NONE
 from analysis.measures.critical_path.walk import Kind, Pieces
 from analysis.measures.locks.waits_by_stack import group
@@ -28,34 +31,6 @@ from analysis.tables.store import I64
 
 OUTSIDE = NONE  # the phase of time outside of all phases
 OF_REQUEST = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION)
-
-
-@dataclass(frozen=True)
-class Share:
-    """Time of the path with all of this in common."""
-
-    phase: str  # "": outside of phases
-    own: Waited  # what the root did or waited for by its own word
-    is_own: bool  # no other thread lies between
-    kind: Kind
-    role: str  # of ROLES, or IDLE; of a request ""
-    name: str  # of a thread; of a request its submitter
-    cause: Waited  # of the stack of the thread at the end of the chain
-    request: str  # "write data"
-    event: tuple[str, str]  # kind and why; empty: none
-    ns: int
-    weak_ns: int
-    pieces: int
-
-
-@dataclass(frozen=True)
-class OwnWaits:
-    """Sleeps of the roots themselves with one cause."""
-
-    waited: Waited
-    count: int
-    ns: int
-    max_ns: int
 
 
 def cut_at(pieces: Pieces, times: I64) -> Pieces:
@@ -97,6 +72,8 @@ class Sums:
         requests: RequestLabels,
         event: Event | None,
         phases: Phases | None,
+        timeline: Timeline,
+        whose: Whose,
     ) -> None:
         self._intervals = intervals
         self._causes = causes
@@ -104,9 +81,16 @@ class Sums:
         self._requests = requests
         self._event = event
         self._phases = phases
+        self._timeline = timeline
+        self._whose = whose
         self._phase_names, self._phase_code = _names_of(phases)
-        self._sums: dict[tuple[int, ...], list[int]] = {}
-        self.of_request = np.zeros((3, requests.ino.size), dtype=np.int64)  # ns by OF_REQUEST
+        self._shares: dict[tuple[int, ...], _Sum] = {}
+        edges = [timeline.edges_ns[1:-1]]
+        if phases is not None:
+            edges += [phases.start_ns, phases.end_ns]
+        self._edges = np.unique(np.concatenate(edges))
+        self._ns_by_bin = np.zeros((len(GROUPS), timeline.bins), dtype=np.int64)
+        self.of_request = np.zeros((3, requests.dev.size), dtype=np.int64)  # ns by OF_REQUEST
         self.of_event = np.zeros(0 if event is None else event.start_ns.size, dtype=np.int64)  # ns
         self._own: list[tuple[npt.NDArray[np.int32], I64]] = []
         self.ns_of_kind = np.zeros(len(Kind), dtype=np.int64)
@@ -128,8 +112,7 @@ class Sums:
             np.add.at(self.of_request[row], pieces.request[mine], pieces.ns[mine])
         has_event = pieces.event >= 0
         np.add.at(self.of_event, pieces.event[has_event], pieces.ns[has_event])
-        if self._phases is not None:
-            pieces = cut_at(pieces, np.unique(np.concatenate((self._phases.start_ns, self._phases.end_ns))))
+        pieces = cut_at(pieces, self._edges)
         phase = self._phase_code[phase_of(self._phases, pieces.begin)]
         code = self._causes.code
         thread = pieces.thread.astype(np.int64)
@@ -158,7 +141,7 @@ class Sums:
         columns = [
             phase,
             own,
-            pieces.depth == 0,
+            pieces.interval == pieces.own,
             pieces.kind,
             thread,
             work,
@@ -173,14 +156,19 @@ class Sums:
         np.add.at(ns, groups.of_row, pieces.ns)
         np.add.at(weak, groups.of_row, np.where(pieces.weak, pieces.ns, 0))
         np.add.at(count, groups.of_row, 1)
+        end = np.zeros(groups.n, dtype=np.int64)
         for g, first in enumerate(groups.first.tolist()):
             key = tuple(int(column[first]) for column in columns)
-            sums = self._sums.setdefault(key, [0, 0, 0])
-            for i, values in enumerate((ns, weak, count)):
-                sums[i] += int(values[g])
+            if key not in self._shares:
+                self._shares[key] = self._new(key)
+            share = self._shares[key]
+            share.add(int(ns[g]), int(weak[g]), int(count[g]))
+            end[g] = share.end
+        at = end[groups.of_row] * self._timeline.bins + self._timeline.index(pieces.begin)
+        np.add.at(self._ns_by_bin.reshape(-1), at, pieces.ns)
 
     def _own_waits(self, pieces: Pieces) -> None:
-        """Length of each sleep of a root."""
+        """Length of each sleep of a root, or of whom it waited for of its own will."""
         own, of = np.unique(pieces.own, return_inverse=True)
         ns = np.zeros(own.size, dtype=np.int64)
         np.add.at(ns, of, pieces.ns)
@@ -199,36 +187,76 @@ class Sums:
             found.append(OwnWaits(waited, int(mine.size), int(mine.sum()), int(mine.max())))
         return sorted(found, key=lambda waits: (-waits.ns, waits.waited.cause, waits.waited.place))
 
-    def shares(self, owners: Owners, works: WorkRoles) -> list[Share]:
+    def shares(self) -> list[Share]:
         """All sums, longest first."""
-        nothing = Waited("none", "")
-        found = []
-        for key, (ns, weak_ns, pieces) in self._sums.items():
-            phase, own, is_own, kind, thread, work, cause, label, comm, event, why = key
-            role, name = _whose(thread, work, owners, works, self._occupancy.role.labels)
-            if label >= 0:
-                role, name = "", self._requests.comm.labels[comm]
-            elif kind == Kind.UNLOGGED:
-                role, name = OTHER, "not logged"
-            found.append(
-                Share(
-                    phase=self._phase_names[phase] if phase >= 0 else "",
-                    own=self._causes.waited[own] if own >= 0 else nothing,
-                    is_own=bool(is_own),
-                    kind=Kind(kind),
-                    role=role,
-                    name=name,
-                    cause=self._causes.waited[cause] if cause >= 0 else nothing,
-                    request=self._requests.label.labels[label] if label >= 0 else "",
-                    event=(self._event.kind.labels[event], self._event.why.labels[why])
-                    if self._event is not None and event >= 0
-                    else ("", ""),
-                    ns=ns,
-                    weak_ns=weak_ns,
-                    pieces=pieces,
-                )
-            )
+        found = [share.made() for share in self._shares.values()]
         return sorted(found, key=lambda share: (-share.ns, share.kind, share.role, share.name))
+
+    def over_time(self) -> dict[str, F64]:
+        """Mean number of roots at once by group, per time bin; groups of GROUPS without time are left out."""
+        lengths_ns = np.diff(self._timeline.edges_ns)
+        return {group: ns / lengths_ns for group, ns in zip(GROUPS, self._ns_by_bin, strict=True) if ns.any()}
+
+    def _new(self, key: tuple[int, ...]) -> _Sum:
+        """A sum of no time."""
+        phase, own, is_own, kind, thread, work, cause, label, comm, event, why = key
+        role, name = self._whose.of(thread, work, self._occupancy.role.labels)
+        if label >= 0:
+            role, name = "", self._requests.comm.labels[comm]
+        elif kind == Kind.UNLOGGED:
+            role, name = OTHER, "not logged"
+        nothing = Waited("none", "")
+        share = Share(
+            phase=self._phase_names[phase] if phase >= 0 else "",
+            own=self._causes.waited[own] if own >= 0 else nothing,
+            is_own=bool(is_own),
+            kind=Kind(kind),
+            role=role,
+            name=name,
+            cause=self._causes.waited[cause] if cause >= 0 else nothing,
+            request=self._requests.label.labels[label] if label >= 0 else "",
+            event=(self._event.kind.labels[event], self._event.why.labels[why])
+            if self._event is not None and event >= 0
+            else ("", ""),
+            ns=0,
+            weak_ns=0,
+            pieces=0,
+        )
+        return _Sum(share, GROUPS.index(end_of(share)[0]))
+
+
+@dataclass
+class _Sum:
+    """Time of the pieces that are alike. end: index in GROUPS."""
+
+    share: Share
+    end: int
+    ns: int = 0
+    weak_ns: int = 0
+    pieces: int = 0
+
+    def add(self, ns: int, weak_ns: int, pieces: int) -> None:
+        """Add pieces."""
+        self.ns, self.weak_ns, self.pieces = self.ns + ns, self.weak_ns + weak_ns, self.pieces + pieces
+
+    def made(self) -> Share:
+        """The share."""
+        return replace(self.share, ns=self.ns, weak_ns=self.weak_ns, pieces=self.pieces)
+
+
+@dataclass(frozen=True)
+class Whose:
+    """Role and name of the thread at the end of a chain."""
+
+    owners: Owners
+    works: WorkRoles
+
+    def of(self, thread: int, work: int, labels: Sequence[str]) -> tuple[str, str]:
+        """Of one that is not logged by the code of its role, below NONE."""
+        if thread >= 0:
+            return self.works.of(thread, work)
+        label = labels[NONE - 1 - thread] if thread < NONE else ""
+        return (label if label in (*ROLES, IDLE) else OTHER), {IDLE: "idle"}.get(label, "not logged")
 
 
 def _names_of(phases: Phases | None) -> tuple[list[str], I64]:
@@ -238,18 +266,3 @@ def _names_of(phases: Phases | None) -> tuple[list[str], I64]:
     names = list(dict.fromkeys(phases.name))
     numbers = {name: i for i, name in enumerate(names)}
     return names, np.array([*(numbers[name] for name in phases.name), OUTSIDE], dtype=np.int64)
-
-
-def _whose(
-    thread: int, work: int, owners: Owners, works: WorkRoles, labels: Sequence[str]
-) -> tuple[str, str]:
-    """Role and name of a thread; of one that is not logged by the code of its role."""
-    if thread >= 0:
-        return works.of(thread, work)
-    label = labels[NONE - 1 - thread] if thread < NONE else ""
-    return (label if label in (*ROLES, IDLE) else OTHER), {IDLE: "idle"}.get(label, "not logged")
-
-
-def total(shares: Iterable[Share]) -> int:
-    """Their time."""
-    return sum(share.ns for share in shares)
