@@ -125,6 +125,7 @@ def _read(stored: Stored) -> Threads:
 TABLE = TableSpec(
     name="thread",
     one_row="one thread that was seen, or all others together",
+    collector="threads",
     file="raw/recorder/thread.jsonl",
     is_optional=True,
     columns=COLUMNS,

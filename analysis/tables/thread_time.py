@@ -45,6 +45,7 @@ class ThreadTime:
 TABLE = TableSpec(
     name="thread_time",
     one_row="the time of one thread in one state, with one cause, in one time bin",
+    collector="threads",
     file="raw/recorder/thread_time.rec",
     time=bins(gives_window=False),
     is_optional=True,

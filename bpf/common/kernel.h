@@ -32,6 +32,7 @@ typedef u32 __wsum;
 #define BPF_F_MMAPABLE		       (1U << 10)
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 #define BPF_F_NO_PREALLOC	       1
+#define BPF_RB_NO_WAKEUP	       1
 /* asm-generic/errno-base.h: what bpf_map_update_elem() returns, negative */
 #define E2BIG			       7  /* the map is full */
 #define EEXIST			       17 /* BPF_NOEXIST, and the key is there */
@@ -52,6 +53,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 

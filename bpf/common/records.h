@@ -38,6 +38,6 @@ struct ring {
 #include "locks/lock_records.h"
 #include "locks/lock_sample_records.h"
 #include "sched/sched_records.h"
-#include "threads/thread_records.h"
+#include "threads/thread_slots.h"
 
 #endif

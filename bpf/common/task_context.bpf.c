@@ -16,6 +16,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* the recorder gives numbers too */
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, u32);

@@ -11,9 +11,13 @@
 #ifndef SEEKMETER_TASK_CONTEXT_H
 #define SEEKMETER_TASK_CONTEXT_H
 
+#ifdef __bpf__
 #include "kernel.h"
 
 #include <bpf/bpf_helpers.h>
+#else
+#include "common/records.h" /* the recorder makes contexts too: collectors/threads/thread_seeds.c */
+#endif
 
 struct task_context {
 	/*
@@ -43,9 +47,11 @@ struct task_context {
 	s32 sleep_stack_id; /* number in the stack map of the stack that the task last went to sleep with; < 0: none */
 	u8 role;      /* enum thread_role */
 	u8 is_logged; /* sched.bpf.c: each of its switches and wakes has a record */
-	u8 pad_to_word[6];
+	u16 pad_to_slot;
+	u32 thread_slot; /* threads.bpf.c: place in its array slots, from 1; 0: none */
 };
 
+#ifdef __bpf__
 /* How many page faults of a task have ended: it moves with the end of each, and not while one is tried again. */
 static __always_inline u32 faults_of(const struct task_struct *task)
 {
@@ -87,5 +93,7 @@ static __always_inline u8 fault_now(const struct task_context *context,
 								 BPF_LOCAL_STORAGE_GET_F_CREATE) \
 					  : NULL;                                                \
 	}
+
+#endif
 
 #endif

@@ -22,34 +22,15 @@
 #ifndef SEEKMETER_LOCK_SAMPLES_H
 #define SEEKMETER_LOCK_SAMPLES_H
 
+#include "common/cpu_samples.h"
 #include "lock_state.h"
 #include "lock_waiter.h"
 
-#define CALLERS		   4 /* frames read to find the caller of a helper */
 #define HELD_LOCKS	   4096
 #define OWNER_FLAGS	   7ULL
 #define MUTEX_FLAG_WAITERS 1ULL /* kernel/locking/mutex.h, in the owner word */
 #define RWSEM_READER_OWNED 1ULL /* kernel/locking/rwsem.c, in the owner word */
 #define RWSEM_FLAG_WAITERS 2ULL /* in the count */
-
-/* struct bpf_perf_event_data begins with the registers; their layout is the architecture's ABI. */
-#if defined(__TARGET_ARCH_x86)
-#define REGISTER_IP 16
-#define REGISTER_SP 19
-#elif defined(__TARGET_ARCH_arm64)
-#define REGISTER_IP 32
-#define REGISTER_SP 31
-#else
-#error "add this architecture: REGISTER_IP and REGISTER_SP are indices of struct pt_regs in asm/ptrace.h"
-#endif
-
-struct sampled {
-	u64 registers[REGISTER_SP > REGISTER_IP ? REGISTER_SP + 1 : REGISTER_IP + 1];
-};
-
-/* Set before loading: where the kernel spins. */
-const volatile struct spin_range spin_ranges[SPIN_RANGES];
-const volatile u32 spin_range_count;
 
 /* Epochs of their own: a sample can interrupt contention_end(). */
 struct bin_epoch sample_epochs[BIN_CPUS];
@@ -80,31 +61,6 @@ struct {
 
 /* Keeps the record's layout in this object's BTF, where the recorder reads it. */
 struct lock_sample_record *lock_sample_record_used;
-
-static __noinline u64 range_kind(u64 ip)
-{
-	for (u32 i = 0; i < SPIN_RANGES && i < spin_range_count; i++)
-		if (ip >= spin_ranges[i].begin && ip < spin_ranges[i].end)
-			return spin_ranges[i].kind;
-	return SPIN_NOT;
-}
-
-/* The kind of the first function on the stack that is no helper. */
-static __always_inline u64 caller_kind(struct sampled *ctx)
-{
-	u64 frames[CALLERS] = {};
-
-	if (bpf_get_stack(ctx, frames, sizeof(frames), 0) < 0)
-		return SPIN_NOT;
-	for (int i = 1; i < CALLERS; i++) {
-		/* A call at a function's end returns behind the function. */
-		u64 kind = range_kind(frames[i] - 1);
-
-		if (kind != SPIN_HELPER)
-			return kind;
-	}
-	return SPIN_NOT;
-}
 
 /* Is this task, or an interrupt in it, in a wait for a spinlock or rwlock on this CPU? */
 static __always_inline bool cpu_wait_open(void)

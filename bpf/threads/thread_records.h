@@ -44,8 +44,7 @@ struct thread_time_record {
 	u32 work_id;	     /* a kworker's function, in the function table; 0: none */
 	u32 samples;	     /* running: hits of the CPU clock, SAMPLE_HZ a second */
 	u32 samples_user;    /* of these: in user mode */
-	u32 samples_irq;     /* in a hard interrupt other than the clock's own */
-	u32 samples_softirq; /* in a softirq on the thread's back */
+	u32 samples_softirq; /* in a softirq on the thread's back; no sample hits a hard interrupt */
 	u32 samples_spin;    /* spinning for a lock */
 	enum thread_state state;
 	enum thread_role by; /* runnable: who ran on the CPU meanwhile; else unknown */

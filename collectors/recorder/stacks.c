@@ -19,13 +19,14 @@
 #include "options.h"
 #include "room.h"
 
+#define OF_THREADS (1ULL << 32)
 #define OWN_FRAMES 6 /* the most frames that the tracing has on top of a stack */
 
 static struct jsonl file = { .fd = -1 };
 static bool addresses;
 
 struct stack {
-	uint64_t key; /* the map's id plus one */
+	uint64_t key; /* the map's id plus one; of the threads' map, plus OF_THREADS */
 	int32_t number;
 	bool written;
 };
@@ -97,18 +98,25 @@ int stacks_open(const struct options *options)
 	return jsonl_open(&file, options->out_fd, "stack.jsonl");
 }
 
-bool stacks_note(int map_fd, int32_t stack_id, int32_t *number)
+/* The longest stack of any map, behind its hash. */
+struct any_stack {
+	uint64_t hash;
+	uint64_t frames[THREAD_STACK_FRAMES > LOCK_STACK_FRAMES ? THREAD_STACK_FRAMES
+								: LOCK_STACK_FRAMES];
+};
+
+/* key: the same for the same stack of the same map. has_hash: a hash stands before the frames. */
+static bool note(uint64_t key, int map_fd, int32_t stack_id, bool has_hash, int frames,
+		 int32_t *number)
 {
-	struct lock_holder_stack stack = { 0 };
-	bool of_holder = stack_id >= LOCK_HOLDER_STACK_IDS;
-	uint32_t key = stack_id;
+	struct any_stack stack = { 0 };
 	struct stack *noted;
 	bool is_new;
 
 	*number = stack_id < 0 ? stack_id : LOCK_STACK_NONE;
 	if (stack_id < 0)
 		return true;
-	noted = hash_add(&stacks, (uint64_t)key + 1, &is_new);
+	noted = hash_add(&stacks, key, &is_new);
 	if (!noted)
 		return false;
 	if (is_new)
@@ -116,10 +124,22 @@ bool stacks_note(int map_fd, int32_t stack_id, int32_t *number)
 	*number = noted->number;
 	if (noted->written || !room_left())
 		return noted->written;
-	if (bpf_map_lookup_elem(map_fd, &key, of_holder ? (void *)&stack : stack.frames))
+	if (bpf_map_lookup_elem(map_fd, &stack_id, has_hash ? (void *)&stack : stack.frames))
 		return false;
-	noted->written = write_stack(noted->number, stack.frames, LOCK_STACK_FRAMES);
+	noted->written = write_stack(noted->number, stack.frames, frames);
 	return noted->written;
+}
+
+bool stacks_note(int map_fd, int32_t stack_id, int32_t *number)
+{
+	return note((uint64_t)(uint32_t)stack_id + 1, map_fd, stack_id,
+		    stack_id >= LOCK_HOLDER_STACK_IDS, LOCK_STACK_FRAMES, number);
+}
+
+bool stacks_note_of_thread(int map_fd, int32_t stack_id, int32_t *number)
+{
+	return note(OF_THREADS + (uint32_t)stack_id, map_fd, stack_id, true, THREAD_STACK_FRAMES,
+		    number);
 }
 
 void stacks_flush(void)

@@ -18,6 +18,8 @@ int stacks_open(const struct options *options);
  * later call may, under the same number.
  */
 bool stacks_note(int map_fd, int32_t stack_id, int32_t *number);
+/* The same for a hash map of struct thread_stack (bpf/threads/thread_slots.h). */
+bool stacks_note_of_thread(int map_fd, int32_t stack_id, int32_t *number);
 /* How many of a stack's frames, innermost first, belong to the tracing itself. */
 int stacks_own_frames(const uint64_t *frames, int count);
 /* Writes the noted stacks; stacks that can't be written now are tried again. */

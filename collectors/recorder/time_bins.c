@@ -88,6 +88,45 @@ uint64_t bins_length_ns(uint64_t bin)
 	return length;
 }
 
+uint64_t bins_number(uint64_t ns)
+{
+	uint64_t bin;
+
+	pthread_mutex_lock(&lock);
+	bin = number_of(ns);
+	pthread_mutex_unlock(&lock);
+	return bin;
+}
+
+/* The last border of bins at or before end_ns that no cut comes before; start_ns is a border itself. */
+static uint64_t last_border(uint64_t start_ns, uint64_t end_ns)
+{
+	uint64_t cut_after = number_of(start_ns) - start_ns / length_ns; /* cuts until then */
+	uint64_t border = end_ns / length_ns * length_ns;
+
+	return cut_after < cut_count && cuts[cut_after] < border ? cuts[cut_after] : border;
+}
+
+void bins_split(uint64_t begin_ns, uint64_t end_ns,
+		void (*add)(uint64_t bin_ns, uint64_t bin_length_ns, uint64_t part_begin_ns,
+			    uint64_t part_end_ns))
+{
+	while (begin_ns < end_ns) {
+		uint64_t bin, start, stop, last;
+
+		pthread_mutex_lock(&lock);
+		bin = number_of(begin_ns);
+		start = start_of(bin);
+		stop = start_of(bin + 1);
+		last = begin_ns == start ? last_border(start, end_ns) : 0;
+		pthread_mutex_unlock(&lock);
+		if (last > stop)
+			stop = last;
+		add(start, stop - start, begin_ns, stop < end_ns ? stop : end_ns);
+		begin_ns = stop;
+	}
+}
+
 void bins_begin(struct bins *bins)
 {
 	pthread_mutex_lock(&lock);

@@ -41,6 +41,16 @@ void bins_drain(struct bins *bins, bool last);
 uint64_t bins_start_ns(uint64_t bin);
 uint64_t bins_length_ns(uint64_t bin);
 
+/* The number of the bin that this time is in; of a time that is not past, a cut may still change the bin's end. */
+uint64_t bins_number(uint64_t ns);
+/*
+ * Splits an interval at the borders of bins: calls `add` with each bin's begin and length, and the part in it. Bins that
+ * the interval fills wholly, up to the next cut, are one. The bins must be over.
+ */
+void bins_split(uint64_t begin_ns, uint64_t end_ns,
+		void (*add)(uint64_t bin_ns, uint64_t bin_length_ns, uint64_t part_begin_ns,
+			    uint64_t part_end_ns));
+
 /*
  * Cuts all bins at a future time; 0: as soon as possible. Returns the time of the cut, still in the future; or 0 where
  * no cut can be made. *later: the recorder is behind, and a cut may be possible soon; else other cuts are pending. For

@@ -33,6 +33,7 @@ def test_the_default_collectors_are_listed_first() -> None:
         "locks",
         "calls",
         "counters",
+        "threads",
         "events",
         "sched",
     ]

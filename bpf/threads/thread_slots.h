@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What threads.bpf.c and the recorder share beside the table's record: a slot for each living thread, keys and sums of
+ * time, and what is passed through the ring.
+ */
+#ifndef SEEKMETER_THREAD_SLOTS_H
+#define SEEKMETER_THREAD_SLOTS_H
+
+#include "thread_records.h"
+
+#define THREAD_BIN_SLOTS    6
+#define THREAD_SLOTS	    16384 /* threads alive at once, and those that ended and are not written yet */
+#define THREAD_SLOT_TRIES   64
+#define THREAD_WORKS	    4096 /* kinds of work: function and name */
+#define THREAD_STACK_FRAMES 40
+#define THREAD_ROLES	    (THREAD_ROLE_IDLE + 1)
+#define THREAD_NAME	    32
+
+/* Time is summed by this key, and bin. A thread's interval is of one key. */
+struct thread_time_key {
+	u64 lock; /* its address; 0: none */
+	u32 thread;
+	s32 stack_id; /* in the map stacks; -1: none */
+	u32 work;     /* in the array works, from 1; 0: none */
+	enum thread_state state;
+	enum thread_role by;
+	enum call_name call;
+	enum call_target call_target;
+	enum thread_lock lock_kind;
+	u8 in_transaction;
+	u8 pad[6];
+};
+
+struct thread_time_sum {
+	u64 ns;
+	u64 max_ns;
+	u32 count;
+	u32 samples;
+	u32 samples_user;
+	u32 pad;
+	u32 samples_softirq;
+	u32 samples_spin;
+};
+
+/* An interval that crosses the border of bins, or that found no room in the sums; or the end of a thread. */
+struct thread_event {
+	u64 begin_ns;
+	u64 end_ns;
+	u64 whole_ns; /* length of the interval that ends here; 0: it goes on */
+	u32 ended;    /* slot of a thread that has ended, from 1; 0: this is an interval */
+	u32 pad;
+	struct thread_time_key key;
+};
+
+#define THREAD_NOT_KEPT (~0ULL)
+
+/* The kernel's own counts of a thread, to compare with; or THREAD_NOT_KEPT. */
+struct thread_truth {
+	u64 run_ns;
+	u64 run_delay_ns;
+	u64 blkio_delay_ns;
+	u64 rchar;
+	u64 wchar;
+	u64 read_bytes;
+	u64 write_bytes;
+	u64 cancelled_write_bytes;
+};
+
+/* What a kworker executes. */
+struct thread_work {
+	u64 function; /* address */
+	char name[THREAD_WORK_NAME];
+};
+
+enum thread_slot_use {
+	THREAD_SLOT_FREE,
+	THREAD_SLOT_TAKEN,
+	THREAD_SLOT_ENDED, /* the recorder writes the thread's line, and frees the slot */
+};
+
+/*
+ * A thread and its open interval. What the programs change here is changed under the lock of the run queue that the
+ * thread is on: no two CPUs do so at once.
+ */
+struct thread_slot {
+	u32 use; /* enum thread_slot_use */
+	u32 number;
+	u64 since_ns; /* begin of the open interval, and the bin it is in */
+	u64 since_bin;
+	struct thread_time_key key; /* of the open interval */
+	u32 cpu;		    /* runnable: the CPU it waits for */
+	enum thread_role role;
+	u8 is_kernel_thread;
+	u8 is_guessed; /* the state is as /proc said, no event has been seen yet */
+	u8 pad;
+	u64 ran_ns
+		[THREAD_ROLES]; /* runnable: CPU time of that CPU by role, when it began to wait */
+
+	u64 switches;
+	u64 start_ns, end_ns;
+	struct thread_truth before, after;
+	struct thread_work work; /* the last one, and its number */
+	u32 work_number;
+	s32 tid, tgid, parent_tgid;
+	s32 proc_tid, proc_tgid; /* as /proc shows them; 0: born during the recording */
+	char comm[THREAD_NAME];
+	char process[16];
+};
+
+/* A kernel stack, innermost frame first, 0 after the last. */
+struct thread_stack {
+	u64 hash;
+	u64 frames[THREAD_STACK_FRAMES];
+};
+
+/* Who runs on a CPU, and who has run; changed and read under the lock of its run queue. */
+struct cpu_time {
+	u64 since_ns; /* begin of the present run; 0: not known yet */
+	u64 ran_ns[THREAD_ROLES];
+	u64 role;		/* of the present task */
+	u64 last_ns, last_role; /* of the run before */
+	u64 pad[4];
+};
+
+/* Counts of one CPU. */
+struct thread_counts {
+	u64 switches;
+	u64 wakes;
+	u64 intervals; /* that ended; = summed + passed + ring_full */
+	u64 summed;
+	u64 passed; /* to the recorder, through the ring */
+	u64 ring_full;
+	u64 late; /* of `passed`: the recorder has not emptied the bin's map in time */
+	u64 map_full, map_busy;
+	u64 wake_missed;  /* a sleep that ended at a switch to the thread */
+	u64 run_missed;	  /* a run whose begin was not seen */
+	u64 sleep_missed; /* a sleep whose begin was not seen */
+	u64 no_context;	  /* switches to and from a task without a slot */
+	u64 no_slot;
+	u64 no_storage;
+	u64 stacks_known;  /* sleeps whose stack was found among the known ones */
+	u64 stacks_walked; /* the others */
+	u64 stacks_lost;   /* of these, not kept */
+	u64 stacks_learnt; /* of these, known from then on */
+	u64 samples;
+	u64 samples_idle;
+	u64 samples_lost;
+};
+
+#endif

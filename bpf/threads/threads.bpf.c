@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Time of each thread by state: running, runnable, asleep; with stack, call, lock and work of a sleep.
+ *
+ * The programs follow each thread from switch to wake to switch. A thread's open interval is in its slot; when it ends, its
+ * length is added to the sums of the time bin, or handed to the recorder where a border of bins is crossed. No event
+ * leaves the kernel for a switch.
+ *
+ * Runnable time begins at sched_wakeup, when the thread is put on a run queue: as the kernel's own run delay. A sleep lasts
+ * until then. All of these tracepoints are hit under the lock of the thread's run queue.
+ */
+#include "common/kernel.h"
+
+#define __VMLINUX_H__ /* kernel.h names the registers as the kernel does, and bpf_tracing.h asks for that */
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "common/records.h"
+
+#include "thread_identity.h"
+#include "thread_samples.h"
+#include "thread_stacks.h"
+#include "thread_state.h"
+#include "thread_sums.h"
+#include "thread_works.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Keeps the record's layout in this object's BTF, where the recorder reads it. */
+struct thread_time_record *thread_time_record_used;
+
+/* Programs may be interrupted by a sample: see bin_epoch.h. */
+static __always_inline struct bin_epoch *enter(void)
+{
+	struct bin_epoch *epoch = &epochs[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
+
+	*(volatile u64 *)&epoch->inside += 1;
+	return epoch;
+}
+
+static __always_inline void leave(struct bin_epoch *epoch)
+{
+	*(volatile u64 *)&epoch->inside -= 1;
+}
+
+/* Begins an interval of a state without stack, call and the like. */
+static __always_inline void begin_state(struct thread_slot *slot, enum thread_state state,
+					const struct moment *now)
+{
+	slot->since_ns = now->ns;
+	slot->since_bin = now->bin;
+	slot->key.lock = 0;
+	slot->key.stack_id = -1;
+	slot->key.work = 0;
+	slot->key.state = state;
+	slot->key.by = THREAD_ROLE_UNKNOWN;
+	slot->key.call = CALL_NONE;
+	slot->key.call_target = CALL_TARGET_UNKNOWN;
+	slot->key.lock_kind = THREAD_LOCK_NONE;
+	slot->key.in_transaction = 0;
+}
+
+/* Adds the open interval, all of it under its key. */
+static __always_inline void end_state(struct thread_slot *slot, const struct moment *now,
+				      struct thread_counts *count)
+{
+	struct piece piece = { .begin_ns = slot->since_ns,
+			       .begin_bin = slot->since_bin,
+			       .end_ns = now->ns,
+			       .end_bin = now->bin };
+
+	if (now->ns <= slot->since_ns)
+		return;
+	piece.whole_ns = now->ns - slot->since_ns;
+	add_time(&slot->key, &piece, count);
+}
+
+/* Notes who has run on a CPU so far, to know later who ran while the thread waited for the CPU. */
+static __always_inline void note_runners(struct thread_slot *slot, u32 cpu, u64 now_ns)
+{
+	struct cpu_time *of_cpu = &cpu_times[cpu & (BIN_CPUS - 1)];
+
+	slot->cpu = cpu;
+	for (u32 i = 0; i < THREAD_ROLES; i++)
+		slot->ran_ns[i] = of_cpu->ran_ns[i];
+	if (of_cpu->since_ns && now_ns > of_cpu->since_ns)
+		slot->ran_ns[of_cpu->role % THREAD_ROLES] += now_ns - of_cpu->since_ns;
+}
+
+/* Adds a runnable interval that ended, split by who ran on the CPU meanwhile. */
+static __noinline int end_wait(struct thread_slot *slot, const struct moment *now, u32 cpu,
+			       struct thread_counts *count)
+{
+	struct cpu_time *of_cpu = &cpu_times[cpu & (BIN_CPUS - 1)];
+	u64 left_ns = now->ns - slot->since_ns, most_ns = 0, ran_ns;
+	struct piece piece = { .begin_ns = slot->since_ns,
+			       .begin_bin = slot->since_bin,
+			       .end_bin = now->bin };
+	u32 longest = THREAD_ROLE_UNKNOWN;
+
+	if (now->ns <= slot->since_ns)
+		return 0;
+	if (slot->cpu != cpu) {
+		/* Moved to this CPU meanwhile: who ran here last is known, not who ran there. */
+		for (u32 i = 0; i < THREAD_ROLES; i++)
+			slot->ran_ns[i] = of_cpu->ran_ns[i];
+		ran_ns = of_cpu->last_ns;
+		slot->ran_ns[of_cpu->last_role % THREAD_ROLES] -= ran_ns < left_ns ? ran_ns
+										   : left_ns;
+	}
+	for (u32 i = 1; i < THREAD_ROLES; i++) {
+		ran_ns = of_cpu->ran_ns[i] - slot->ran_ns[i];
+		if ((s64)ran_ns > (s64)most_ns) {
+			most_ns = ran_ns;
+			longest = i;
+		}
+	}
+	for (u32 i = 1; i < THREAD_ROLES; i++) {
+		ran_ns = of_cpu->ran_ns[i] - slot->ran_ns[i];
+		if ((s64)ran_ns <= 0 || i == longest)
+			continue;
+		if (ran_ns > left_ns)
+			ran_ns = left_ns;
+		left_ns -= ran_ns;
+		piece.end_ns = piece.begin_ns + ran_ns;
+		slot->key.by = i;
+		add_time(&slot->key, &piece, count);
+		piece.begin_ns = piece.end_ns;
+	}
+	if (slot->cpu != cpu && left_ns > most_ns) {
+		piece.end_ns = piece.begin_ns + left_ns - most_ns;
+		slot->key.by = THREAD_ROLE_UNKNOWN;
+		add_time(&slot->key, &piece, count);
+		piece.begin_ns = piece.end_ns;
+	}
+	piece.end_ns = now->ns;
+	piece.whole_ns = now->ns - slot->since_ns;
+	slot->key.by = longest;
+	return add_time(&slot->key, &piece, count);
+}
+
+static __always_inline void note_lock(struct thread_time_key *key, struct task_struct *task)
+{
+	struct task_struct___time *of = (void *)task;
+	u64 blocker;
+
+	if (!bpf_core_field_exists(of->blocker))
+		return;
+	blocker = of->blocker;
+	if (!blocker)
+		return;
+	key->lock = blocker & ~3ULL;
+	key->lock_kind = THREAD_LOCK_MUTEX + (blocker & 3);
+}
+
+/* How the current task leaves its CPU, from its state. */
+static __always_inline enum thread_state sleep_state(struct task_struct *task, u32 state)
+{
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait) &&
+	    state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE))
+		return THREAD_STATE_IO_WAIT;
+	if (state & TASK_UNINTERRUPTIBLE)
+		return state & TASK_NOLOAD ? THREAD_STATE_SLEEPING : THREAD_STATE_BLOCKED;
+	return state & TASK_INTERRUPTIBLE ? THREAD_STATE_SLEEPING : THREAD_STATE_OTHER;
+}
+
+static __always_inline void fall_asleep(void *ctx, struct task_struct *task, u32 flags, u32 state,
+					struct thread_slot *slot, struct task_context *context,
+					struct thread_counts *count)
+{
+	struct task_struct___time *of = (void *)task;
+	struct thread_time_key *key = &slot->key;
+	u8 fault = fault_now(context, task);
+
+	key->state = sleep_state(task, state);
+	key->stack_id = context->sleep_stack_id = stack_of_sleep(ctx, task, flags, count);
+	key->in_transaction = of->journal_info != NULL;
+	note_lock(key, task);
+	if (fault) {
+		key->call = fault - 1;
+		key->call_target = context->fault_target;
+	} else if (context->call && !context->call_is_over) {
+		key->call = context->call - 1;
+		key->call_target = context->call_target;
+	}
+	if (flags & PF_WQ_WORKER)
+		key->work = work_of(task, slot, false);
+}
+
+/* The thread has run for the last time. The recorder gets its slot, and finds those it was not told of at the end. */
+static __noinline int end_thread(struct thread_slot *slot, struct task_struct *task, u32 at,
+				 u64 now_ns)
+{
+	struct thread_event *event;
+
+	read_names(slot, task);
+	read_truth(&slot->after, task);
+	slot->end_ns = now_ns;
+	event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
+	/* The recorder takes an exchange as a barrier: it reads what stands above. */
+	__sync_val_compare_and_swap(&slot->use, THREAD_SLOT_TAKEN, THREAD_SLOT_ENDED);
+	if (!event)
+		return 0;
+	__builtin_memset(event, 0, sizeof(*event));
+	event->ended = at;
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* A slot that the recorder has taken says when the thread was seen first; the rest is read at its first event. */
+static __noinline int see_first(struct thread_slot *slot, struct task_struct *task,
+				struct task_context *context)
+{
+	u64 run_ns = slot->before.run_ns, run_delay_ns = slot->before.run_delay_ns;
+
+	fill_slot(slot, task, slot->number);
+	note_role(slot, context, role_outside(task));
+	read_truth(&slot->before, task);
+	slot->before.run_ns = run_ns;
+	slot->before.run_delay_ns = run_delay_ns;
+	slot->after.blkio_delay_ns = slot->before.blkio_delay_ns;
+	slot->is_guessed = 0;
+	return 0;
+}
+
+/* The slot of a task whose context another collector has made: it is seen from here on. */
+static __noinline int begin_late(struct task_struct *task, struct task_context *context,
+				 enum thread_state state)
+{
+	struct moment now = moment_now();
+	struct thread_counts *count = counts_here();
+	struct thread_slot *slot;
+
+	if (!take_slot(task, context)) {
+		if (count)
+			count->no_slot++;
+		return 0;
+	}
+	slot = slot_of(context);
+	if (!slot)
+		return 0;
+	slot->start_ns = now.ns;
+	note_role(slot, context, role_outside(task));
+	read_truth(&slot->before, task);
+	slot->after.blkio_delay_ns = slot->before.blkio_delay_ns;
+	begin_state(slot, state, &now);
+	return 0;
+}
+
+/* Running time of a task without a slot: thread 0. */
+static __always_inline void add_unnumbered(struct cpu_time *of_cpu, u32 cpu,
+					   const struct moment *now, struct thread_counts *count)
+{
+	struct thread_time_key key = { .stack_id = -1,
+				       .work = cpu + 1,
+				       .state = THREAD_STATE_RUNNING,
+				       .call = CALL_NONE,
+				       .call_target = CALL_TARGET_UNKNOWN };
+	struct piece piece = { .begin_ns = of_cpu->since_ns,
+			       .begin_bin = bin_of(&cuts, bin_ns, of_cpu->since_ns),
+			       .end_ns = now->ns,
+			       .end_bin = now->bin,
+			       .whole_ns = now->ns - of_cpu->since_ns };
+
+	count->no_context++;
+	if (of_cpu->since_ns && now->ns > of_cpu->since_ns)
+		add_time(&key, &piece, count);
+}
+
+/* Length of the run that is under way, or of the last one, by the scheduler's account. */
+static __always_inline u64 run_ns_of(struct task_struct *task)
+{
+	struct task_struct___time *of = (void *)task;
+	u64 run_ns;
+
+	if (!bpf_core_field_exists(of->se.prev_sum_exec_runtime))
+		return 0;
+	run_ns = of->se.sum_exec_runtime - of->se.prev_sum_exec_runtime;
+	return (s64)run_ns > 0 ? run_ns : 0;
+}
+
+/* Ends the open interval at a moment that has gone by unseen. */
+static __always_inline void end_state_at(struct thread_slot *slot, u64 at_ns,
+					 const struct moment *now, struct thread_counts *count)
+{
+	struct moment then = { .ns = at_ns };
+
+	if (at_ns <= slot->since_ns || at_ns > now->ns)
+		return;
+	then.bin = bin_of(&cuts, bin_ns, at_ns);
+	end_state(slot, &then, count);
+	slot->since_ns = then.ns;
+	slot->since_bin = then.bin;
+}
+
+/*
+ * The thread leaves a CPU, and was not seen to get it. Programs do not run where they would interrupt themselves, nor, under
+ * some hypervisors' kernels, in the context of process 1.
+ */
+static __noinline int begin_unseen_run(struct thread_slot *slot, struct task_struct *task,
+				       const struct moment *now, struct thread_counts *count)
+{
+	count->run_missed++;
+	end_state_at(slot, now->ns - run_ns_of(task), now, count);
+	slot->key.state = THREAD_STATE_RUNNING;
+	slot->key.stack_id = -1;
+	return 0;
+}
+
+/* The thread is woken, and was not seen to fall asleep. */
+static __noinline int begin_unseen_sleep(struct thread_slot *slot, struct task_struct *task,
+					 const struct moment *now, struct thread_counts *count)
+{
+	count->sleep_missed++;
+	end_state_at(slot, slot->since_ns + run_ns_of(task), now, count);
+	slot->key.state = THREAD_STATE_SLEEPING;
+	return 0;
+}
+
+static __always_inline void switch_out(void *ctx, struct task_struct *prev, bool preempt, u32 state,
+				       u32 cpu, const struct moment *now,
+				       struct thread_counts *count)
+{
+	struct task_struct___time *of = (void *)prev;
+	struct cpu_time *of_cpu = &cpu_times[cpu & (BIN_CPUS - 1)];
+	struct task_context *context = find_context(prev);
+	struct thread_slot *slot = slot_of(context);
+	u32 flags = of->flags;
+
+	if (!slot) {
+		add_unnumbered(of_cpu, cpu, now, count);
+		if (context && !(state & TASK_DEAD))
+			begin_late(prev, context, THREAD_STATE_RUNNING);
+		slot = slot_of(context);
+		if (!slot)
+			return;
+	}
+	if (slot->is_guessed) {
+		see_first(slot, prev, context);
+		slot->key.state = THREAD_STATE_RUNNING;
+	} else if (slot->key.state != THREAD_STATE_RUNNING) {
+		begin_unseen_run(slot, prev, now, count);
+	}
+	if (flags & PF_WQ_WORKER)
+		slot->key.work = work_of(prev, slot, true);
+	if (slot->since_bin != now->bin && !(flags & PF_KTHREAD))
+		note_role(slot, context, role_of(prev));
+	end_state(slot, now, count);
+	if (state & TASK_DEAD) {
+		u32 at = context->thread_slot;
+
+		context->thread_slot = 0;
+		end_thread(slot, prev, at, now->ns);
+		return;
+	}
+	begin_state(slot, THREAD_STATE_RUNNABLE, now);
+	if (preempt || !state || !of->__state)
+		note_runners(slot, cpu, now->ns);
+	else
+		fall_asleep(ctx, prev, flags, state, slot, context, count);
+}
+
+/* Returns the role of the task that begins to run. */
+static __always_inline enum thread_role
+switch_in(struct task_struct *next, u32 cpu, const struct moment *now, struct thread_counts *count)
+{
+	struct task_context *context = find_context(next);
+	struct thread_slot *slot = slot_of(context);
+	bool was_guessed;
+
+	if (!slot)
+		return role_outside(next);
+	was_guessed = slot->is_guessed;
+	if (was_guessed)
+		see_first(slot, next, context);
+	if (slot->key.state == THREAD_STATE_RUNNABLE) {
+		end_wait(slot, now, cpu, count);
+	} else {
+		if (slot->key.state == THREAD_STATE_RUNNING)
+			slot->key.state = THREAD_STATE_RUNNABLE; /* guessed wrong */
+		else if (!was_guessed)
+			count->wake_missed++;
+		end_state(slot, now, count);
+	}
+	slot->switches++;
+	begin_state(slot, THREAD_STATE_RUNNING, now);
+	return slot->role;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct thread_counts *count = counts_here();
+	u32 cpu = bpf_get_smp_processor_id(), state;
+	struct cpu_time *of_cpu = &cpu_times[cpu & (BIN_CPUS - 1)];
+	struct bin_epoch *epoch;
+	struct moment now;
+
+	if (!count)
+		return 0;
+	state = have_prev_state ? *(volatile u64 *)&ctx[3] : prev->__state;
+	epoch = enter();
+	now = moment_now();
+	count->switches++;
+	if (prev->pid)
+		switch_out(ctx, prev, preempt, state, cpu, &now, count);
+	of_cpu->last_ns = 0;
+	if (of_cpu->since_ns && now.ns > of_cpu->since_ns) {
+		of_cpu->last_ns = now.ns - of_cpu->since_ns;
+		of_cpu->ran_ns[of_cpu->role % THREAD_ROLES] += of_cpu->last_ns;
+	}
+	of_cpu->last_role = of_cpu->role;
+	of_cpu->since_ns = now.ns;
+	of_cpu->role = next->pid ? switch_in(next, cpu, &now, count) : THREAD_ROLE_IDLE;
+	leave(epoch);
+	return 0;
+}
+
+static __always_inline u32 cpu_of(struct task_struct *task)
+{
+	struct task_struct___time *of = (void *)task;
+
+	/* Linux kernel commit bcf9033e5449 ("sched: move CPU field back into thread_info if THREAD_INFO_IN_TASK=y") (in v5.16) */
+	if (bpf_core_field_exists(of->thread_info.cpu))
+		return of->thread_info.cpu;
+	return of->cpu;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	struct thread_counts *count = counts_here();
+	struct task_context *context = find_context(task);
+	struct thread_slot *slot = slot_of(context);
+	struct bin_epoch *epoch;
+	struct moment now;
+
+	if (!count || !slot || slot->key.state == THREAD_STATE_RUNNABLE)
+		return 0;
+	/* On a CPU: it is woken before it has fallen asleep. */
+	if (slot->key.state == THREAD_STATE_RUNNING && BPF_CORE_READ_BITFIELD(task, on_cpu))
+		return 0;
+	epoch = enter();
+	now = moment_now();
+	count->wakes++;
+	if (slot->key.state == THREAD_STATE_RUNNING && !slot->is_guessed)
+		begin_unseen_sleep(slot, task, &now, count);
+	if (slot->is_guessed)
+		see_first(slot, task, context);
+	else if (slot->key.state == THREAD_STATE_IO_WAIT)
+		slot->after.blkio_delay_ns = blkio_delay_of((void *)task);
+	end_state(slot, &now, count);
+	begin_state(slot, THREAD_STATE_RUNNABLE, &now);
+	note_runners(slot, cpu_of(task), now.ns);
+	leave(epoch);
+	return 0;
+}
+
+/* Makes the contexts of new threads: here no lock of the scheduler is held, which memory could not be had under. */
+SEC("tp_btf/task_newtask")
+int BPF_PROG(task_newtask, struct task_struct *task)
+{
+	struct thread_counts *count = counts_here();
+	struct task_context *context = make_context(task);
+	struct thread_slot *slot;
+
+	if (!count)
+		return 0;
+	if (!context) {
+		count->no_storage++;
+		return 0;
+	}
+	if (!take_slot(task, context)) {
+		count->no_slot++;
+		return 0;
+	}
+	slot = slot_of(context);
+	if (!slot)
+		return 0;
+	slot->before.blkio_delay_ns = slot->after.blkio_delay_ns = blkio_delay_of((void *)task);
+	note_role(slot, context, role_of(task));
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(sched_wakeup_new, struct task_struct *task)
+{
+	struct thread_slot *slot = slot_of(find_context(task));
+	struct moment now = moment_now();
+
+	if (!slot)
+		return 0;
+	slot->start_ns = now.ns;
+	begin_state(slot, THREAD_STATE_RUNNABLE, &now);
+	note_runners(slot, cpu_of(task), now.ns);
+	return 0;
+}
+
+/* The workload's first process enters its cgroup between fork and exec. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sched_process_exec, struct task_struct *task)
+{
+	struct task_context *context = find_context(task);
+	struct thread_slot *slot = slot_of(context);
+
+	if (slot)
+		note_role(slot, context, role_of(task));
+	return 0;
+}
