@@ -27,6 +27,7 @@ HIDDEN = {
     "xfs": "XFS's log forces do not tell whether somebody waits; a log write without one was due to its size",
     "nilfs2": "nilfs2 shows only its cleaner's stages",
 }
+WANTED = ("btrfs_ticket", "btrfs_flush_space", "xfs_grant_sleep")  # bytes are of the room that was asked for
 DEFINITION = (
     "time: sum of the lengths; where several threads are in such events at once it exceeds the time"
     " under way. under way: share of the recording in which at least one was. An event that began before"
@@ -103,7 +104,7 @@ def _of_kind(row: EventRow, events: EventResults, whole_ns: int) -> Iterator[tup
 
 def _cells(row: EventRow, whole_ns: int) -> tuple[str, ...]:
     number = units.count(row.count)
-    size = units.bytes_(row.bytes) if row.bytes else "-"
+    size = units.bytes_(row.bytes) if row.bytes and row.kind not in WANTED else "-"
     if not row.max_ns:
         return number, "-", "-", "-", "-", "-", size
     return (

@@ -85,6 +85,8 @@ def waited_one_by_one(row: dict[str, Any]) -> str:
     if row["submitter"] == "workload" and is_needed:
         return "event"
     at_s = (row["complete_ns"] - START_NS) / SECOND
+    if row["submitter"] == "other" or row["op"] == "discard":  # not the flusher's
+        return "not seen"
     return "event" if row["event_id"] == 4 and 2.0 <= at_s <= 4.0 else "not seen"
 
 

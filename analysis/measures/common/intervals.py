@@ -25,6 +25,15 @@ def union(intervals: Intervals) -> Intervals:
     return merged
 
 
+def joined(begin: I64, end: I64) -> tuple[I64, I64]:
+    """Begins and ends of the time that the intervals cover, in order."""
+    order = np.argsort(begin, kind="stable")
+    begin, end = begin[order], np.maximum.accumulate(end[order])
+    is_first = np.concatenate(([True], begin[1:] > end[:-1]))
+    last = np.concatenate((np.flatnonzero(is_first)[1:] - 1, [begin.size - 1]))
+    return begin[is_first], end[last]
+
+
 def outside(intervals: Intervals, start: int, end: int) -> Intervals:
     """The parts of [start, end) outside of the intervals."""
     left: Intervals = []

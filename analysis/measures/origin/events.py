@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from analysis.measures.common.intervals import joined
 from analysis.measures.common.statistics import percentiles
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.tables.event import PHASES, Event
@@ -70,7 +71,8 @@ def measure_events(event: Event, timeline: Timeline) -> EventResults:
     """Events that overlap the timeline."""
     first, last = int(timeline.edges_ns[0]), int(timeline.edges_ns[-1])
     inside = (event.end_ns >= first) & (event.start_ns <= last)
-    begin, end = np.clip(event.start_ns, first, last), np.clip(event.end_ns, first, last)
+    begin = np.clip(event.start_ns, first, last)
+    end = np.maximum(np.clip(event.end_ns, first, last), begin)  # a foreign run may have any times
     rows, by_why, phases, longest, covered = [], {}, [], {}, {}
     for kind in event.kind.labels:
         of_kind = np.flatnonzero(inside & event.kind.is_(kind))
@@ -80,14 +82,14 @@ def measure_events(event: Event, timeline: Timeline) -> EventResults:
         by_why[kind] = _by_why(kind, event, of_kind, begin, end)
         phases += _phases(kind, event, of_kind)
         longest[kind] = _longest(event, of_kind[int(np.argmax((end - begin)[of_kind]))])
-        covered[kind] = _covered(*_joined(begin[of_kind], end[of_kind]), timeline)
+        covered[kind] = _covered(*joined(begin[of_kind], end[of_kind]), timeline)
     rows.sort(key=lambda row: (-row.total_ns, -row.count, row.kind))
     return EventResults(rows, by_why, phases, longest, covered)
 
 
 def _row(kind: str, why: str, event: Event, at: npt.NDArray[np.intp], begin: I64, end: I64) -> EventRow:
     lengths = (end - begin)[at]
-    starts, ends = _joined(begin[at], end[at])
+    starts, ends = joined(begin[at], end[at])
     return EventRow(
         kind=kind,
         why=why,
@@ -127,15 +129,6 @@ def _longest(event: Event, at: int) -> Longest:
         asker_tid=int(event.asker_tid[at]),
         comm=event.comm.labels[int(event.comm.codes[at])],
     )
-
-
-def _joined(begin: I64, end: I64) -> tuple[I64, I64]:
-    """Begins and ends of the time that the intervals cover, in order."""
-    order = np.argsort(begin, kind="stable")
-    begin, end = begin[order], np.maximum.accumulate(end[order])
-    is_first = np.concatenate(([True], begin[1:] > end[:-1]))
-    last = np.concatenate((np.flatnonzero(is_first)[1:] - 1, [begin.size - 1]))
-    return begin[is_first], end[last]
 
 
 def _covered(begin: I64, end: I64, timeline: Timeline) -> F64:

@@ -10,12 +10,15 @@ is "not seen": the workload may have waited all the same.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
+from analysis.measures.common.intervals import joined
 from analysis.tables.block import Block
 from analysis.tables.event import Event
-from analysis.tables.store import I64
+from analysis.tables.store import I64, Categorical
 
 NOT_SEEN, COMPLETION, EVENT = range(3)
 WAITED = ("not seen", "completion", "event")
@@ -39,7 +42,8 @@ WAITING_CALLS = ("fsync", "fdatasync", "sync", "syncfs", "msync", "uring_fsync",
 # These queue requests and return.
 QUEUED_CALLS = ("io_uring", "aio", "readahead", "uring_read", "aio_read")
 FLAG_AHEAD = 16  # BLOCK_FLAG_AHEAD in bpf/block/block_records.h
-THROTTLE = "dirty_throttle"
+# While a call of the workload is held by this, it waits for what these causes send.
+HOLDS = {"dirty_throttle": "writeback", "btrfs_ticket": "space reclaim", "xfs_grant_sleep": "AIL push"}
 Flags = npt.NDArray[np.bool_]
 
 
@@ -60,15 +64,24 @@ def awaited_events(event: Event) -> I64:
         ids = np.unique(np.concatenate((ids, event.event_id[within])))
 
 
-def throttled(event: Event) -> tuple[I64, I64]:
-    """Begins and ends of the times in which dirty throttling held a call of the workload, joined."""
-    rows = np.flatnonzero(event.kind.is_(THROTTLE) & ~event.asker_call.is_("none"))
-    order = rows[np.argsort(event.start_ns[rows], kind="stable")]
-    if not order.size:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    begin, end = event.start_ns[order], np.maximum.accumulate(event.end_ns[order])
-    is_first = np.concatenate(([True], begin[1:] > end[:-1]))
-    return begin[is_first], end[np.concatenate((np.flatnonzero(is_first)[1:] - 1, [order.size - 1]))]
+@dataclass(frozen=True)
+class Hold:
+    """Begins and ends of the times in which the workload was held, in order; rows that then count."""
+
+    begin: I64
+    end: I64
+    is_cause: Flags  # by code of the column why
+
+
+def holds(event: Event, whys: Categorical) -> list[Hold]:
+    """The times in which calls of the workload were held, by what held them."""
+    found = []
+    for kind, why in HOLDS.items():
+        rows = np.flatnonzero(event.kind.is_(kind) & ~event.asker_call.is_("none"))
+        is_cause = np.array([label.split(",")[0] == why for label in whys.labels])
+        if rows.size and is_cause.any():
+            found.append(Hold(*joined(event.start_ns[rows], event.end_ns[rows]), is_cause))
+    return found
 
 
 class Waits:
@@ -79,21 +92,21 @@ class Waits:
         self._waited = block.read_categorical("waited")
         self._is_waiting_call = _waiting_calls(block)
         self._event_id = block.read("event_id")
-        kind = block.read_categorical("event_kind")
-        self._is_writeback = kind.is_in(("writeback", "writeback_inode")) if kind is not None else None
+        self._whys = block.read_categorical("why")
         self._awaited = awaited_events(event) if event is not None else np.zeros(0, np.int64)
-        self._throttled = throttled(event) if event is not None else (self._awaited, self._awaited)
+        self._holds = holds(event, self._whys) if event is not None and self._whys is not None else []
 
     def of(self, at: slice) -> npt.NDArray[np.int8]:
         """The index in WAITED of each of these rows."""
         by_event = self._is_waiting_call[at].copy()
         if self._event_id is not None and self._awaited.size:
             by_event |= np.isin(self._event_id[at], self._awaited)
-        begin, end = self._throttled
-        if self._is_writeback is not None and begin.size:
+        for hold in self._holds:
+            assert self._whys is not None
             complete = self._block.complete_ns[at]
-            pause = np.maximum(np.searchsorted(begin, complete, side="right") - 1, 0)
-            by_event |= self._is_writeback[at] & (begin[pause] <= complete) & (complete <= end[pause])
+            place = np.maximum(np.searchsorted(hold.begin, complete, side="right") - 1, 0)
+            is_held = (hold.begin[place] <= complete) & (complete <= hold.end[place])
+            by_event |= hold.is_cause[self._whys.codes[at]] & is_held
         waited = np.where(by_event, EVENT, NOT_SEEN).astype(np.int8)
         if self._waited is not None:
             codes = self._waited.codes[at]
