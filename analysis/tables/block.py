@@ -14,9 +14,12 @@ import numpy.typing as npt
 from analysis.errors import ReportError, TableError
 from analysis.origins.rules import rules_digest
 from analysis.origins.why import derive_why
+from analysis.rundir.run import Run
 from analysis.tables import rows as table_rows
 from analysis.tables.block_class import correct_classes
-from analysis.tables.row_time import RowTime
+from analysis.tables.block_event import join_events
+from analysis.tables.rec import Recording
+from analysis.tables.row_time import Chunk, RowTime
 from analysis.tables.spec import TableSpec
 from analysis.tables.store import I64, SMALL, Categorical, Column, Ints, Stored
 
@@ -325,6 +328,12 @@ def take_rows(block: Block, rows: table_rows.Rows) -> Block:
     return replace(table_rows.take(block, rows), read=part, kept={}, read_categorical=categorical_part)
 
 
+def _correct(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
+    """Correct classes, and give requests the events that the recorder could not know."""
+    classes, events = correct_classes(recording, run), join_events(recording, run)
+    return lambda chunk: events(classes(chunk))
+
+
 TABLE = TableSpec(
     name="block",
     one_row="one request to the device, in the order of completion",
@@ -488,7 +497,7 @@ TABLE = TableSpec(
         ),
     ),
     notes="get_request_ns, q2m_ns and m2d_ns come from imported block traces only.",
-    correct=correct_classes,
+    correct=_correct,
     derive=derive_why,
     made_by=rules_digest(),
     read=read_rows,

@@ -85,6 +85,29 @@ def test_each_request_is_charged_to_what_sent_it(tmp_path: Path) -> None:
     assert whys(tmp_path / "r", rows, events) == [row["why"] for row in rows]
 
 
+def test_requests_of_a_btrfs_commit_are_found_by_thread_and_time(tmp_path: Path) -> None:
+    """whys() queues request i 10 us before START_NS + (i + 1) ms."""
+    thread: dict[str, Any] = {"submitter": "kernel_thread", "in_workload": 0, "comm": b"btrfs-transacti"}
+    rows = [
+        sent("commit", **thread, pid=50),
+        sent("commit, timer", **thread, pid=50),
+        sent("commit", **thread, pid=51),
+        sent("commit, timer", **thread, pid=50),
+        sent("commit", **thread, pid=50),
+    ]
+    begin, end = START_NS + 1_500_000, START_NS + 4_500_000
+    event = {
+        "event_id": 77,
+        "kind": "btrfs_commit",
+        "why": "timer",
+        "tid": 50,
+        "start_ns": begin,
+        "end_ns": end,
+    }
+    earlier = {**event, "event_id": 3, "why": "sync", "tid": 52, "start_ns": begin - 1000, "end_ns": begin}
+    assert whys(tmp_path / "r", rows, [event, earlier]) == [row["why"] for row in rows]
+
+
 def charged_one_by_one(row: dict[str, Any], event_whys: dict[int, str]) -> str:
     """The first rule that fits, each of its keys compared on its own."""
 
