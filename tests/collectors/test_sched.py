@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from tests.collectors.recording import (
     read_table,
     recording,
     run_inside,
+    until_stopped,
 )
 from tests.marks import needs_root
 
@@ -215,3 +217,27 @@ def test_a_storm_gives_up_whole_windows(tmp_path: Path) -> None:
     assert given_up_ns > 0.8 * (end_ns - begin_ns)
     assert windows[-1]["end_ns"] < run.stopped_ns - 50_000_000
     assert len(wakes.where(wakee_role="workload", cause="timer")) >= 10
+
+
+def test_a_full_ring_gives_up_the_rest_of_its_second(tmp_path: Path) -> None:
+    """A recorder that gets no CPU for a while loses that while whole, on all CPUs."""
+    program = compile_program("known_switches", tmp_path)
+    budget = {"SEEKMETER_SCHED_BUDGET": "100000000"}
+    options = ("--collect", "sched", "--cgroup")
+    with cgroup() as folder, recording(tmp_path / "out", *options, str(folder), env=budget) as run:
+        run.process.send_signal(signal.SIGSTOP)
+        until_stopped(run.process.pid)
+        run_in_workload(folder, [program, "60000", "1"])
+        run.process.send_signal(signal.SIGCONT)
+        time.sleep(1.3)
+        run_in_workload(folder, [program, "10", "10"])
+
+    windows = run.lines("sched_window")
+    assert windows[0]["why"] == "ring full"
+    assert len(windows) <= 2
+    times = np.concatenate([named(run, name).rows["t_ns"] for name in ("switch", "wake")])
+    for window in windows:
+        assert not ((times >= window["start_ns"]) & (times < window["end_ns"])).any()
+    lost = run.source("sched")["lost"]
+    assert lost["given up: ring full"] >= windows[0]["switches"] > 0
+    assert len(named(run, "wake").where(wakee_role="workload", cause="timer")) >= 10
