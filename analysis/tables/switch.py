@@ -20,7 +20,6 @@ class Switch:
     prev: Ints
     next: Ints
     stack_id: Ints
-    next_stack_id: Ints
     cpu: Ints
     state: Categorical
     prev_role: Categorical
@@ -34,7 +33,6 @@ def _read(stored: Stored) -> Switch:
         prev=stored.small_ints("prev"),
         next=stored.small_ints("next"),
         stack_id=stored.small_ints("stack_id"),
-        next_stack_id=stored.small_ints("next_stack_id"),
         cpu=stored.small_ints("cpu"),
         state=stored.categorical("state"),
         prev_role=stored.categorical("prev_role"),
@@ -60,13 +58,7 @@ TABLE = TableSpec(
             "stack_id",
             "int",
             "",
-            "kernel call path of prev as it went to sleep, see the table stack; -1: none, or taken later",
-        ),
-        Column(
-            "next_stack_id",
-            "int",
-            "",
-            "call path that next had slept with, where it is taken after the sleep; -1: none",
+            "kernel call path of prev as it went to sleep, see the table stack; -1: none",
         ),
         Column("cpu", "int", "", "CPU number"),
         Column(

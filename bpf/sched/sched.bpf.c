@@ -169,8 +169,10 @@ int switched(u64 *ctx)
 	record->prev = from.thread;
 	record->next = to.thread;
 	record->state = state_of(prev, ctx[0] & 1, prev_state(ctx, prev));
-	record->stack_id = of_prev ? of_prev->sleep_stack_id : -1;
-	record->next_stack_id = of_next ? of_next->sleep_stack_id : -1;
+	record->stack_id = -1;
+	if (of_prev && record->state != SWITCH_STATE_PREEMPTED &&
+	    record->state != SWITCH_STATE_ENDED)
+		record->stack_id = of_prev->sleep_stack_id;
 	record->cpu = cpu;
 	record->prev_role = from.role;
 	record->next_role = to.role;

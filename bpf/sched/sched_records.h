@@ -33,10 +33,8 @@ struct switch_record {
 	u64 t_ns;
 	u32 prev;
 	u32 next;
-	/* Number of the stack that prev goes to sleep with; < 0: none, or not taken yet. */
+	/* Number of the stack that prev goes to sleep with, if the collector threads took it; < 0: none. */
 	s32 stack_id;
-	/* The stack that next had slept with, for stacks that are taken after long sleeps only; < 0: none. */
-	s32 next_stack_id;
 	u16 cpu;
 	enum switch_state state; /* of prev */
 	enum thread_role prev_role;

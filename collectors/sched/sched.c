@@ -37,7 +37,7 @@ static bool take_switch(void *record)
 
 	if (!windows_keep(one->t_ns))
 		return false;
-	one->stack_id = one->next_stack_id = -1;
+	one->stack_id = -1;
 	return true;
 }
 

@@ -73,7 +73,6 @@ class Schedule:
             prev=self._column(rows, "prev"),
             next=self._column(rows, "next"),
             stack_id=self._column(rows, "stack_id", -1),
-            next_stack_id=self._column(rows, "next_stack_id", -1),
             cpu=self._column(rows, "cpu"),
             state=_words([row["state"] for row in rows], STATES),
             prev_role=_words([row.get("prev_role", "workload") for row in rows], ROLES),

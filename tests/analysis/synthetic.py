@@ -182,7 +182,6 @@ SWITCH: Sequence[Field] = (
     ("prev", "I", "u32", 1, None),
     ("next", "I", "u32", 1, None),
     ("stack_id", "i", "i32", 1, None),
-    ("next_stack_id", "i", "i32", 1, None),
     ("cpu", "H", "u16", 1, None),
     ("state", "B", "u8", 1, "switch_state"),
     ("prev_role", "B", "u8", 1, "thread_role"),
@@ -391,7 +390,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "counter": {},
     "event": {"comm": b"worker", "asker_call": "none"},
     "dirtied": {"length_ns": BIN_NS},
-    "switch": {"stack_id": -1, "next_stack_id": -1, "state": "sleeping"},
+    "switch": {"stack_id": -1, "state": "sleeping"},
     "wake": {"context": "task", "sure": 1},
     "thread_time": {"thread": 1, "stack_id": -1, "length_ns": BIN_NS, "call": "none", "work_name": b""},
 }

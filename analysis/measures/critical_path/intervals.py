@@ -117,11 +117,8 @@ class _Slept:
         # where it runs, or came to run; a thread that waits at an edge is expected where it left
         row = np.where(right == EDGE, stretches.left_row, stretches.right_row)
         self.cpu = switch.cpu[row].astype(np.int32)
-        # the stack is taken as the thread goes to sleep, or as it comes back
-        before = np.where(from_cpu, switch.stack_id[stretches.left_row], NONE)
-        after = np.where(right == IN, switch.next_stack_id[stretches.right_row], NONE)
-        self.stack_id = np.where(asleep, np.where(before >= 0, before, after), NONE).astype(np.int32)
         known = asleep & from_cpu
+        self.stack_id = np.where(known, switch.stack_id[stretches.left_row], NONE).astype(np.int32)
         self.slept[known] = switch.state.codes[stretches.left_row[known]]
         self.wake = np.where(asleep, wake, NONE).astype(np.int32)
 
