@@ -119,6 +119,7 @@ int BPF_PROG(btrfs_sync_fs)
 SEC("tp_btf/btrfs_transaction_commit")
 int BPF_PROG(btrfs_commit, const struct btrfs_fs_info *info)
 {
+	NEEDED(info);
 	struct task_struct___events *task = (void *)bpf_get_current_task();
 	struct btrfs_trans_handle *handle = BPF_CORE_READ(task, journal_info);
 	u64 key = (u64)info, end_ns, length_ns;
@@ -167,6 +168,7 @@ static __always_inline void end_state(struct open_event *open, u32 state, u64 no
 SEC("tp_btf/btrfs_transaction_commit")
 int BPF_PROG(btrfs_commit_state, const struct btrfs_trans_handle *handle)
 {
+	NEEDED(handle);
 	u64 now = bpf_ktime_get_ns(), key;
 	const struct btrfs_fs_info *info = BPF_CORE_READ(handle, fs_info);
 	u32 state = BPF_CORE_READ(handle, transaction, state);
@@ -217,6 +219,7 @@ int read_btrfs_commit(void *ctx)
 SEC("tp_btf/btrfs_reserve_ticket")
 int BPF_PROG(btrfs_ticket, const struct btrfs_fs_info *info, u64 flags, u64 bytes, u64 start_ns)
 {
+	NEEDED(info);
 	struct event_message message;
 
 	if (!make_point(&message, EVENT_KIND_BTRFS_TICKET, EVENT_WHY_SPACE, dev_of_btrfs(info)))
@@ -232,6 +235,7 @@ int BPF_PROG(btrfs_ticket, const struct btrfs_fs_info *info, u64 flags, u64 byte
 SEC("tp_btf/btrfs_flush_space")
 int BPF_PROG(btrfs_flush_space, const struct btrfs_fs_info *info, u64 flags, u64 bytes, int state)
 {
+	NEEDED(info);
 	struct event_message message;
 
 	if (!make_point(&message, EVENT_KIND_BTRFS_FLUSH_SPACE, EVENT_WHY_SPACE,

@@ -49,6 +49,8 @@ static __always_inline void end_checkpoint(void)
 SEC("tp_btf/f2fs_write_checkpoint")
 int BPF_PROG(f2fs_checkpoint, struct super_block *sb, int reason, const char *text)
 {
+	NEEDED(sb);
+	NEEDED(text);
 	char first = 0, second = 0;
 
 	bpf_probe_read_kernel(&first, 1, text);
@@ -64,6 +66,7 @@ int BPF_PROG(f2fs_checkpoint, struct super_block *sb, int reason, const char *te
 SEC("tp_btf/f2fs_write_checkpoint")
 int BPF_PROG(f2fs_checkpoint_phase, struct super_block *sb, int reason, u32 phase)
 {
+	NEEDED(sb);
 	if (phase == CP_PHASE_START_BLOCK_OPS)
 		begin_checkpoint(sb, reason);
 	else if (phase == CP_PHASE_FINISH_CHECKPOINT)
@@ -74,6 +77,7 @@ int BPF_PROG(f2fs_checkpoint_phase, struct super_block *sb, int reason, u32 phas
 SEC("tp_btf/f2fs_gc_begin")
 int BPF_PROG(f2fs_gc_begin, struct super_block *sb)
 {
+	NEEDED(sb);
 	struct open_event *open =
 		begin_event(EVENT_KIND_F2FS_GC, EVENT_WHY_SPACE, dev_of_sb(sb), bpf_ktime_get_ns());
 

@@ -173,6 +173,7 @@ static __always_inline struct journal_s *journal_of(struct super_block *sb)
 SEC("tp_btf/ext4_sync_file_enter")
 int BPF_PROG(journal_sync_enter, struct file *file)
 {
+	NEEDED(file);
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
 	struct journal_s *journal = journal_of(BPF_CORE_READ(inode, i_sb));
 	struct journal_state *state = journal ? state_of(journal) : NULL;
@@ -194,6 +195,7 @@ int BPF_PROG(journal_sync_enter, struct file *file)
 SEC("tp_btf/ext4_sync_file_exit")
 int BPF_PROG(journal_sync_exit, struct inode *inode)
 {
+	NEEDED(inode);
 	struct journal_s *journal = journal_of(BPF_CORE_READ(inode, i_sb));
 	struct journal_state *state = journal ? state_of(journal) : NULL;
 	u32 tid = this_tid();
@@ -210,6 +212,7 @@ int BPF_PROG(journal_sync_exit, struct inode *inode)
 SEC("tp_btf/ext4_sync_fs")
 int BPF_PROG(journal_sync_fs, struct super_block *sb)
 {
+	NEEDED(sb);
 	struct journal_s *journal = journal_of(sb);
 	struct journal_state *state = journal ? state_of(journal) : NULL;
 
@@ -295,6 +298,8 @@ static __always_inline void explain_commit(struct event_record *record, struct j
 SEC("tp_btf/jbd2_start_commit")
 int BPF_PROG(journal_start_commit, struct journal_s *journal, struct transaction_s *transaction)
 {
+	NEEDED(journal);
+	NEEDED(transaction);
 	u64 now = bpf_ktime_get_ns();
 	struct journal_state *state = state_of(journal);
 	struct event_record *record;
@@ -350,6 +355,7 @@ int BPF_PROG(journal_logging)
 SEC("tp_btf/jbd2_run_stats")
 int BPF_PROG(journal_run_stats, u32 dev, u32 transaction, struct transaction_run_stats_s *stats)
 {
+	NEEDED(stats);
 	struct open_event *open = find_event(EVENT_KIND_JBD2_COMMIT);
 
 	if (!open || (u32)open->message.record.sequence != transaction)
@@ -388,6 +394,7 @@ int BPF_PROG(journal_end_commit, struct journal_s *journal)
 SEC("tp_btf/jbd2_checkpoint")
 int BPF_PROG(journal_checkpoint, struct journal_s *journal, int result)
 {
+	NEEDED(journal);
 	u64 now = bpf_ktime_get_ns();
 	struct open_event *open = find_event(EVENT_KIND_JBD2_CHECKPOINT);
 	bool is_umount;
@@ -415,6 +422,7 @@ SEC("tp_btf/jbd2_checkpoint_stats")
 int BPF_PROG(journal_checkpoint_stats, u32 dev, u32 transaction,
 	     struct transaction_chp_stats_s *stats)
 {
+	NEEDED(stats);
 	struct open_event *open = find_event(EVENT_KIND_JBD2_CHECKPOINT);
 
 	if (!open)
@@ -442,6 +450,7 @@ int BPF_PROG(journal_tail, struct journal_s *journal, u32 transaction, unsigned 
 SEC("tp_btf/ext4_fc_commit_start")
 int BPF_PROG(journal_fast_start, struct super_block *sb)
 {
+	NEEDED(sb);
 	struct open_event *open = begin_event(EVENT_KIND_JBD2_FAST_COMMIT, EVENT_WHY_FSYNC,
 					      dev_of_sb(sb), bpf_ktime_get_ns());
 
@@ -469,6 +478,7 @@ int BPF_PROG(journal_fast_stop, struct super_block *sb, int blocks)
 SEC("tp_btf/ext4_lazy_itable_init")
 int BPF_PROG(journal_lazy_init, struct super_block *sb, u32 group)
 {
+	NEEDED(sb);
 	struct event_message message;
 
 	if (!make_point(&message, EVENT_KIND_LAZY_INIT, EVENT_WHY_NONE, dev_of_sb(sb)))
@@ -481,6 +491,7 @@ int BPF_PROG(journal_lazy_init, struct super_block *sb, u32 group)
 SEC("tp_btf/ext4_discard_blocks")
 int BPF_PROG(journal_discard, struct super_block *sb, u64 block, u64 blocks)
 {
+	NEEDED(sb);
 	struct event_message message;
 
 	if (!make_point(&message, EVENT_KIND_DISCARD, EVENT_WHY_NONE, dev_of_sb(sb)))

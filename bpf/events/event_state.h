@@ -23,6 +23,16 @@
 #define BUDGET_NS	   100000000ULL
 #define BYTES_A_PAGE_SHIFT 12
 
+/*
+ * The verifier of newer kernels takes arguments of a module's tracepoint for pointers that may be NULL, and lets nobody
+ * read behind them before this.
+ */
+#define NEEDED(pointer)           \
+	do {                      \
+		if (!(pointer))   \
+			return 0; \
+	} while (0)
+
 /* Set before loading. */
 const volatile u32 cpus = 1;
 const volatile u64 jiffy_ns = 4000000;

@@ -27,6 +27,7 @@ static __always_inline u32 dev_of_log(struct xlog *log)
 SEC("tp_btf/xfs_log_force")
 int BPF_PROG(xfs_force, struct xfs_mount *mount, u64 lsn, unsigned long caller)
 {
+	NEEDED(mount);
 	struct event_message message;
 
 	if (!make_point(&message, EVENT_KIND_XFS_LOG_FORCE, EVENT_WHY_UNKNOWN, dev_of_mount(mount)))
@@ -41,6 +42,8 @@ int BPF_PROG(xfs_force, struct xfs_mount *mount, u64 lsn, unsigned long caller)
 SEC("tp_btf/xfs_log_grant_sleep")
 int BPF_PROG(xfs_grant_sleep, struct xlog *log, struct xlog_ticket *ticket)
 {
+	NEEDED(log);
+	NEEDED(ticket);
 	struct open_event *open = find_event(EVENT_KIND_XFS_GRANT_SLEEP);
 
 	if (open)
@@ -68,6 +71,7 @@ int BPF_PROG(xfs_grant_wake)
 SEC("tp_btf/xfs_log_cil_wait")
 int BPF_PROG(xfs_cil_wait, struct xlog *log)
 {
+	NEEDED(log);
 	struct event_message message;
 
 	if (make_point(&message, EVENT_KIND_XFS_CIL_WAIT, EVENT_WHY_SIZE, dev_of_log(log)))
@@ -103,6 +107,7 @@ static __always_inline struct open_event *push_of(struct xfs_ail *ail, u64 lsn, 
 SEC("tp_btf/xfs_ail_push")
 int BPF_PROG(xfs_ail_push, struct xfs_ail *ail, u32 type, unsigned long flags, u64 lsn)
 {
+	NEEDED(ail);
 	u64 now = bpf_ktime_get_ns();
 	struct open_event *open = push_of(ail, lsn, now);
 
@@ -117,6 +122,7 @@ int BPF_PROG(xfs_ail_push, struct xfs_ail *ail, u32 type, unsigned long flags, u
 SEC("tp_btf/xfs_ail_pinned")
 int BPF_PROG(xfs_ail_pinned, struct xfs_ail *ail, u32 type, unsigned long flags, u64 lsn)
 {
+	NEEDED(ail);
 	u64 now = bpf_ktime_get_ns();
 	struct open_event *open = push_of(ail, lsn, now);
 
