@@ -2,9 +2,11 @@
 /* Sizes, maps and empties the rings of finished records; see rings.h. */
 #include "rings.h"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/records.h"
 #include "bpf_maps.h"
@@ -15,16 +17,35 @@
 #define RING_RECORDS_MAX 32768
 #define RING_RECORDS_MIN 1024
 
+/* Whether the kernel takes elements of an array this large: before 5.11 only what kmalloc() gives, 4 MiB. */
+static bool are_allowed(size_t bytes)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
+	int map = bpf_map_create(BPF_MAP_TYPE_ARRAY, NULL, sizeof(uint32_t), bytes, 1, &options);
+
+	if (map < 0)
+		return false;
+	close(map);
+	return true;
+}
+
+static size_t bytes_of(uint64_t records, size_t record_bytes)
+{
+	return sizeof(struct ring) + records * record_bytes;
+}
+
 int rings_size(struct rings *rings, struct bpf_map *map, int count, size_t record_bytes)
 {
 	uint64_t records = RING_RECORDS_MAX;
 
 	while (records > RING_RECORDS_MIN && records * count * record_bytes > RINGS_BYTES_MAX)
 		records /= 2;
+	while (records > RING_RECORDS_MIN && !are_allowed(bytes_of(records, record_bytes)))
+		records /= 2;
 	rings->count = count;
 	rings->mask = records - 1;
 	rings->record_bytes = record_bytes;
-	rings->ring_bytes = sizeof(struct ring) + records * record_bytes;
+	rings->ring_bytes = bytes_of(records, record_bytes);
 	return bpf_map__set_value_size(map, rings->ring_bytes) ||
 			       bpf_map__set_max_entries(map, count)
 		       ? -1
