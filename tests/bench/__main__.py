@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """make bench: what tracing and reporting cost on this machine, against other tools. Needs root.
 
-.venv/bin/python -m tests.bench [block|locks|job|reader|report|filemark] [ROUNDS]      one part
+.venv/bin/python -m tests.bench [block|locks|switches|job|reader|report|filemark] [ROUNDS]      one part
 """
 
 import os
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tests.bench import block, filemark, locks, main_job, paired, reader, report
+from tests.bench import block, filemark, locks, main_job, paired, reader, report, switches
 from workloads.system.errors import UserError
 
 IDLE_S = 2
@@ -29,6 +29,7 @@ class Part:
 PARTS: Mapping[str, Part] = {
     "block": Part(block.report, block.ROUNDS, paired.minutes(block.MODES, 1)),
     "locks": Part(locks.report, locks.ROUNDS, paired.minutes(len(locks.MODES), 1)),
+    "switches": Part(switches.report, switches.ROUNDS, paired.minutes(len(switches.MODES), 1)),
     "reader": Part(reader.report, 5, 0.7),
     "report": Part(report.report, 5, 1),
     "filemark": Part(filemark.report, 7, 0.3),

@@ -24,7 +24,7 @@ def modes(disk: str) -> Mapping[str, Tracer]:
     """Return the compared tracers by name."""
     return {
         "`block`": partial(tracers.recorder, ["block"], [disk]),
-        "all collectors": partial(tracers.recorder, ["block", "locks", "calls", "counters"], [disk]),
+        "all collectors": partial(tracers.recorder, tracers.defaults(), [disk]),
         "`COLLECT=blktrace`": partial(tracers.blktrace_files, disk),
         "blk tracer, output thrown away": partial(tracers.blk_tracer, disk),
         "bpftrace, a line a request": partial(tracers.bpftrace_lines, disk),

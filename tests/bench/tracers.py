@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from collectors.blktrace.collector import Blktrace
+from collectors.collector import choices
 from collectors.recorder.process import Recorder
 from tests.bench.paired import Counts
 from workloads.cleanup.janitor import Janitor
@@ -37,6 +38,25 @@ tracepoint:block:block_rq_complete /args->dev == DEV && @issued[args->sector]/ {
 }
 END { clear(@issued); }
 """
+
+
+# Time off the CPU by thread and stack, like the sums of `threads`.
+BPFTRACE_SWITCHES = r"""
+BEGIN { printf("ready\n"); }
+tracepoint:sched:sched_switch {
+    @start[args->prev_pid] = nsecs;
+    @stack[args->prev_pid] = kstack;
+    if (@start[args->next_pid]) {
+        @ns[@stack[args->next_pid], args->next_pid] = sum(nsecs - @start[args->next_pid]);
+    }
+}
+END { clear(@stack); clear(@start); }
+"""
+
+
+def defaults() -> list[str]:
+    """Return the collectors that a session starts by default, inside the recorder."""
+    return [name for name, is_default in choices().items() if is_default]
 
 
 @contextmanager
@@ -168,6 +188,26 @@ def bpftrace_lines(disk: str) -> Iterator[Counts]:
 
 
 @contextmanager
+def bpftrace_switches() -> Iterator[Counts]:
+    """bpftrace, summing time off the CPU by kernel stack; it tells of no losses."""
+    with scratch() as folder:
+        lines = folder / "lines"
+        with _program(["bpftrace", "-o", lines, "-e", BPFTRACE_SWITCHES], lines, ready_bytes=1):
+            yield Counts()
+
+
+@contextmanager
+def perf_sched() -> Iterator[Counts]:
+    """perf sched record of all CPUs: a record for each switch and wake, like the collector sched."""
+    counts = Counts()
+    with scratch() as folder:
+        data = folder / "perf.data"
+        with _program(["perf", "sched", "record", "-o", data], data):
+            yield counts
+        counts.add(samples(data))
+
+
+@contextmanager
 def perf_lock() -> Iterator[Counts]:
     """perf lock record of all CPUs, like the collector locks."""
     counts = Counts()
@@ -179,7 +219,7 @@ def perf_lock() -> Iterator[Counts]:
 
 
 @contextmanager
-def _program(argv: Sequence[str | Path], output: Path) -> Iterator[None]:
+def _program(argv: Sequence[str | Path], output: Path, ready_bytes: int = 1 << 16) -> Iterator[None]:
     """A tracer that writes to a file and ends at SIGINT. The block begins once the file has events."""
     if shutil.which(argv[0]) is None:
         raise MachineError(f"{argv[0]} is not installed: install the package {argv[0]}")
@@ -194,7 +234,7 @@ def _program(argv: Sequence[str | Path], output: Path) -> Iterator[None]:
 
         try:
             deadline = time.monotonic() + READY_S
-            while not output.exists() or output.stat().st_size < 1 << 16:
+            while not output.exists() or output.stat().st_size < ready_bytes:
                 check()
                 if time.monotonic() > deadline:
                     raise RunError(f"{argv[0]} wrote no event in {READY_S} s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Rows of block.rec or volume.rec with the names of their operations, classes and submitters."""
+"""Rows of a recorded table with names in place of the numbers of its enumerations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.collectors.recording import read_table
+from tests.collectors.recording import Recording, read_table
 
 
 class NamedRows:
@@ -30,3 +30,14 @@ class NamedRows:
         """Return the rows of a device (major << 20 | minor), of one operation if asked."""
         rows = self.rows[self.rows["dev"] == dev]
         return rows if op is None else rows[self.named(rows, "op") == op]
+
+
+def named_rows(run: Recording, table: str) -> list[dict[str, Any]]:
+    """Return the rows of TABLE.rec as dicts, enumerations by name."""
+    header, records = read_table(run.out / f"{table}.rec")
+    enums = {field["name"]: header["enums"][field["enum"]] for field in header["fields"] if field.get("enum")}
+    names = [name for name in records.dtype.names or () if not name.startswith("pad")]
+    found = [{name: record[name].item() for name in names} for record in records]
+    for row in found:
+        row |= {name: texts[str(row[name])] for name, texts in enums.items()}
+    return found
