@@ -17,7 +17,7 @@ import pytest
 
 from tests.collectors.event_rows import FileSystem, events_of, file_system, rows, shown, write
 from tests.collectors.loop_disk import MIB
-from tests.collectors.recording import EMULATED, Recording, needs_btf
+from tests.collectors.recording import EMULATED, Recording, needs_btf, recording
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
@@ -126,6 +126,64 @@ def test_a_full_journal_makes_commits_for_size_and_checkpoints_in_the_task(tmp_p
     known = [row for row in checkpoints if row["sequence"] in written]
     assert known and all(written[row["sequence"]] <= row["end_ns"] for row in known)
     assert_nothing_lost(run)
+
+
+def test_requests_are_charged_to_the_commit_and_the_checkpoint_that_sent_them(tmp_path: Path) -> None:
+    """To the byte: the journal's blocks to each commit, buffers and superblock to each checkpoint."""
+    words = ("--collect", "events,calls,block")
+    with file_system(tmp_path, "ext4", ("-J", "size=4"), "commit=600") as system:
+        more = (*words, "--target-dev", system.device, "--disk", system.disk)
+        with recording(tmp_path / "out", *more) as run:
+            for number in range(SYNCS):
+                write(system.folder / f"synced{number}", b"x", sync=True)
+            for number in range(1500):
+                (system.folder / f"d{number}").mkdir()
+    charged: Counter[int] = Counter()
+    for row in run.table("block"):
+        charged[int(row["event_id"])] += int(row["bytes"])
+    commits = rows(run, "jbd2_commit", system.dev)
+    checkpoints = [row for row in rows(run, "jbd2_checkpoint", system.dev) if row["count"] > 1]
+    assert len(commits) > SYNCS and checkpoints
+    assert [charged[row["event_id"]] for row in commits] == [row["bytes"] for row in commits]
+    superblock = 1
+    assert [charged[row["event_id"]] for row in checkpoints] == [
+        (row["count"] + superblock) * PAGE_BYTES for row in checkpoints
+    ]
+
+
+@pytest.mark.long
+def test_waits_for_room_in_the_log_of_xfs_are_those_the_kernel_counts(tmp_path: Path) -> None:
+    makers = 4
+    with file_system(tmp_path, "xfs", ("-l", "size=64m", "-i", "maxpct=80")) as system:
+        stats = Path(f"/sys/fs/xfs/{system.disk}/stats/stats")
+
+        def counts() -> list[int]:
+            found = re.search(r"^push_ail (.*)$", stats.read_text(), re.MULTILINE)
+            assert found
+            return [int(number) for number in found[1].split()]
+
+        numbers = "i=0; while [ $i -lt 40000 ]; do i=$((i+1))"
+        make = f'mkdir "$0" && cd "$0" && {{ {numbers}; echo d$i; done; }} | xargs mkdir'
+        script = f"{make} && {numbers}; : >d$i/x; done"
+        before = counts()
+        with events_of(tmp_path, system) as run:
+            running = [
+                subprocess.Popen(["/bin/sh", "-c", script, system.folder / f"m{number}"])
+                for number in range(makers)
+            ]
+            assert [maker.wait() for maker in running] == [0] * makers
+            after = counts()
+    sleeps = rows(run, "xfs_grant_sleep", system.dev)
+    pushes = [row for row in rows(run, "xfs_ail_push", system.dev) if not row["is_open"]]
+    assert sleeps
+    assert {(row["why"], row["asker_call"]) for row in sleeps} <= {("space", "mkdir"), ("space", "open")}
+    assert {row["comm"] for row in pushes} == {f"xfsaild/{system.disk}".encode()}
+    if not any(run.source("events")["lost"].values()):
+        assert len(sleeps) == after[1] - before[1]
+    # What was pushed while the counters were read may be in one of them only.
+    pushed, pinned = after[3] - before[3], after[5] - before[5]
+    assert abs(sum(row["count"] for row in pushes) - pushed) <= pushed * 0.05
+    assert abs(sum(row["blocks"] for row in pushes) - pinned) <= max(pinned * 0.05, 100)
 
 
 def test_log_forces_of_xfs_are_those_the_kernel_counts(tmp_path: Path) -> None:
