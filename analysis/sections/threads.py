@@ -33,11 +33,7 @@ ROLE_TEXTS = {
     OTHER: "others",
 }
 SERIES_HEADS = {"user": "own code"}
-HELD_UP_BY = {
-    "kernel": "kernel threads",
-    "recorder": "the recorder",
-    "other": "other programs",
-}
+HELD_UP_BY = {"kernel": "kernel threads", "recorder": "the recorder", "other": "other programs"}
 DEFINITION = (
     "time: of all threads of the role together; %: of their time without waits of their own will (no"
     " work, children, sleep, pipes). waits: that ended; in: the function that the kernel stack names, by the"
@@ -178,18 +174,27 @@ def _stack_text(stack_id: int, stacks: Mapping[int, list[str]]) -> str:
     return path_label(frames, 5) if frames else "(no stack)"
 
 
+def _is_disk_busier(threads: ThreadResults) -> bool:
+    """Whether the disk's machinery took more CPU time than the file system's own threads."""
+    cpu_ns = {
+        role: sum(part.ns for part in threads.of(role) if part.is_on_cpu) for role in (DISK, FILESYSTEM)
+    }
+    return cpu_ns[DISK] > cpu_ns[FILESYSTEM]
+
+
 def _bottlenecks(threads: ThreadResults) -> list[str]:
     """Sentences on the apparatus, where it held the workload up."""
     parts = threads.of(WORKLOAD)
     busy_ns = sum(part.ns for part in parts if part.kind not in VOLUNTARY)
     notes = []
-    for part in parts:
-        by = HELD_UP_BY.get(part.kind.partition(":")[2]) if part.is_ready else None
-        if by and busy_ns and part.ns >= LEAST_HELD_UP * busy_ns:
-            notes.append(
-                f"the apparatus held the workload up: it was ready for {units.ns(part.ns)}"
-                f" ({units.percent(part.ns / busy_ns)} % of its time) while {by} had the CPU"
-            )
+    for part in (part for part in parts if part.is_ready and part.ns >= LEAST_HELD_UP * max(busy_ns, 1)):
+        role = part.kind.partition(":")[2]
+        if role not in HELD_UP_BY or (role == "kernel" and not _is_disk_busier(threads)):
+            continue
+        notes.append(
+            f"the apparatus held the workload up: it was ready for {units.ns(part.ns)}"
+            f" ({units.percent(part.ns / busy_ns)} % of its time) while {HELD_UP_BY[role]} had the CPU"
+        )
     bottleneck = threads.bottleneck
     if bottleneck.disk_cpus is not None and bottleneck.disk_cpus >= BUSY_CPUS:
         notes.append(
@@ -248,6 +253,11 @@ def _truth_notes(threads: ThreadResults) -> list[str]:
         )
         if (text := _difference(name, agreement))
     ]
+    if truth.impossible_blkio:
+        compared = [
+            *compared,
+            f"I/O delay is wrong in the kernel ({truth.impossible_blkio} beyond the lifetime)",
+        ]
     of = f"of {truth.lifetime.threads:,} threads that lived wholly inside the recording"
     states = f"the states sum to the lifetime within {units.percent(truth.lifetime.difference)} %"
     against = f"; against the kernel's own counts: {', '.join(compared)}" if compared else ""

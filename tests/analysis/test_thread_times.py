@@ -222,26 +222,40 @@ def test_checks_compare_thread_by_thread(tmp_path: Path) -> None:
     times = [
         {"bin_ns": START_NS + i * BIN_NS, "ns": ns, "thread": thread, "state": state, "count": 1}
         for i in range(8)
-        for thread in (1, 2, 6)
+        for thread in (1, 2)
         for state, ns in (("running", 40 * MS), ("runnable", 10 * MS), ("io_wait", 50 * MS))
     ]
     counts = {"run_ns": 320 * MS, "run_delay_ns": 80 * MS, "blkio_delay_ns": 400 * MS}
     rows = [
         thread_row({**THREADS[0], "start_ns": START_NS, "end_ns": end, **counts}),
         thread_row({**THREADS[1], "start_ns": START_NS, "end_ns": end, **counts, "run_ns": 400 * MS}),
-        # delay accounting was switched on in the middle of a sleep: no count of I/O
-        thread_row({**THREADS[5], "start_ns": START_NS, "end_ns": end, **counts, "blkio_delay_ns": end}),
         # known to the kernel for longer than we recorded, and too short: not compared
         thread_row({**THREADS[2], "start_ns": START_NS - 1, "end_ns": end, "run_ns": 1}),
         thread_row({**THREADS[3], "start_ns": START_NS, "end_ns": START_NS + 5, "run_ns": 1}),
     ]
     truth = threads_of(Spec(thread_time=times, thread=rows, run=facts_of_run()).write(tmp_path / "r")).truth
     assert truth is not None and truth.lifetime is not None and truth.run is not None
-    assert (truth.lifetime.threads, truth.lifetime.difference) == (3, 0.0)
-    assert truth.run.difference == pytest.approx(80 / 1040)
+    assert (truth.lifetime.threads, truth.lifetime.difference) == (2, 0.0)
+    assert truth.run.difference == pytest.approx(80 / 720)
     assert truth.run_delay is not None and truth.run_delay.difference == 0.0
     assert truth.blkio is not None and (truth.blkio.ours_ns, truth.blkio.difference) == (800 * MS, 0.0)
-    assert truth.blkio.threads == 2
+
+
+def test_io_delays_longer_than_lives_are_not_compared(tmp_path: Path) -> None:
+    end = START_NS + 8 * BIN_NS
+    asleep = {"bin_ns": START_NS, "length_ns": 8 * BIN_NS, "ns": 8 * BIN_NS, "state": "io_wait"}
+    times = [asleep, {**asleep, "thread": 2}]
+    rows = [
+        thread_row({**THREADS[0], "end_ns": end, "blkio_delay_ns": 800 * MS}),
+        thread_row({**THREADS[1], "end_ns": end, "blkio_delay_ns": end}),
+    ]
+    path = Spec(thread_time=times, thread=rows[:1], run=facts_of_run()).write(tmp_path / "r")
+    truth = threads_of(path).truth
+    assert truth is not None and truth.blkio is not None
+    assert (truth.impossible_blkio, truth.blkio.difference) == (0, 0.0)
+    path = Spec(thread_time=times, thread=rows, run=facts_of_run()).write(tmp_path / "s")
+    truth = threads_of(path).truth
+    assert truth is not None and (truth.impossible_blkio, truth.blkio) == (1, None)
 
 
 def test_counts_that_the_kernel_lacks_are_not_compared(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ class Truth:
     run: Agreement | None
     run_delay: Agreement | None
     blkio: Agreement | None
+    impossible_blkio: int  # threads that the kernel says were longer in I/O than they lived
 
 
 def _agreement(ours: I64, theirs: I64, is_compared: np.ndarray) -> Agreement | None:
@@ -69,6 +70,9 @@ def measure_truth(times: ThreadTime, threads: Threads, start_ns: int, end_ns: in
     is_whole &= (rows >= 0) & (threads.thread != ALL_OTHERS)
     lived = end - np.maximum(threads.start_ns, start_ns)
     is_long = is_whole & (lived >= LEAST_NS)
+    # wrong where a task is taken off its queue later than it sleeps, or accounting began in a sleep
+    has_blkio = is_whole & (threads.blkio_delay_ns != MISSING)
+    impossible = int((has_blkio & (threads.blkio_delay_ns > np.maximum(lived, 0))).sum())
     everything = np.ones(times.ns.size, dtype=np.bool_)
     return Truth(
         lifetime=_agreement(ours(everything), lived, is_long),
@@ -79,7 +83,7 @@ def measure_truth(times: ThreadTime, threads: Threads, start_ns: int, end_ns: in
         blkio=_agreement(
             ours(states.is_("io_wait")),
             threads.blkio_delay_ns,
-            # the kernel counts a sleep from 0 on that delay accounting was switched on in
-            is_long & (threads.blkio_delay_ns != MISSING) & (threads.blkio_delay_ns <= lived),
+            is_long & has_blkio & (impossible == 0),
         ),
+        impossible_blkio=impossible,
     )
