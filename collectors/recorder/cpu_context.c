@@ -106,14 +106,15 @@ static int open_timer(void)
 static void find_bits(struct cpu_places *places)
 {
 	struct cpu_context_bpf *skel = cpu_context_bpf__open();
-	uint64_t end_ns = monotonic_ns() + LONGEST_NS;
 	struct bpf_link *link = NULL;
 	int timer = open_timer();
+	uint64_t end_ns;
 
 	if (skel)
 		memcpy((void *)&skel->rodata->cpu_places, places, sizeof(*places));
 	if (skel && timer >= 0 && !cpu_context_bpf__load(skel))
 		link = bpf_program__attach_perf_event(skel->progs.sample, timer);
+	end_ns = monotonic_ns() + LONGEST_NS;
 	while (link && *(volatile uint64_t *)&skel->bss->samples < SAMPLES &&
 	       monotonic_ns() < end_ns)
 		;
