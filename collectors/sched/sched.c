@@ -21,6 +21,7 @@
 #include "recorder/rings.h"
 #include "recorder/task_context.h"
 #include "sched_windows.h"
+#include "threads/stack_numbers.h"
 
 #include "sched.skel.h" /* uses the types of records.h */
 
@@ -37,7 +38,9 @@ static bool take_switch(void *record)
 
 	if (!windows_keep(one->t_ns))
 		return false;
-	one->stack_id = -1;
+	/* Without the collector threads nobody takes stacks: each is 0 then, and becomes -1. */
+	if (one->stack_id >= 0)
+		thread_stack_note(one->stack_id, &one->stack_id);
 	return true;
 }
 

@@ -31,7 +31,7 @@
 #include "recorder/time_bins.h"
 #include "thread_rows.h"
 #include "thread_seeds.h"
-#include "thread_stacks.h"
+#include "stack_numbers.h"
 #include "thread_table.h"
 
 #include "threads.skel.h" /* uses the types of records.h */

@@ -25,6 +25,7 @@ from tests.collectors.recording import (
     read_table,
     recording,
     run_inside,
+    same_pids,
     until_stopped,
 )
 from tests.marks import needs_root
@@ -141,6 +142,33 @@ def test_switches_are_those_that_the_kernel_counted(tmp_path: Path) -> None:
     assert sum(row["waker"] in players for row in by_player) >= len(by_player) - 5
 
 
+def test_threads_and_stacks_are_those_of_the_thread_table(tmp_path: Path) -> None:
+    """A thread has one number in all tables, and a sleep the stack that the collector threads took."""
+    program = compile_program("known_switches", tmp_path)
+    with (
+        cgroup() as folder,
+        recording(tmp_path / "out", "--collect", "threads,sched", "--cgroup", str(folder)) as run,
+    ):
+        known = json.loads(run_in_workload(folder, [program, "300", "300"]))
+
+    switches = named(run, "switch")
+    stacks = {line["stack_id"]: line["frames"] for line in run.lines("stack")}
+    threads = {line["thread"]: line for line in run.lines("thread")}
+    by_tid = {line["tid"]: number for number, line in threads.items() if line["role"] == "workload"}
+    assert same_pids(sorted(by_tid)[-3:], sorted(one["tid"] for one in known))
+    counts = [
+        (switches.rows["prev"] == number).sum() - (switches.where(prev=number, state="preempted").size)
+        for number in sorted(by_tid.values())[-3:]
+    ]
+    assert sorted(counts) == sorted(one["voluntary"] + 1 for one in known)
+    for number in sorted(by_tid.values())[-3:]:
+        slept = switches.where(prev=number, state="sleeping")["stack_id"].tolist()
+        names = [" ".join(stacks[one]) for one in slept if one >= 0]
+        assert len(names) >= 0.99 * len(slept)
+        assert sum("pipe_read" in name or "nanosleep" in name for name in names) >= 0.95 * len(names)
+    assert set(switches.where(state="preempted")["stack_id"].tolist()) <= {-1}
+
+
 def test_wakes_by_completions_name_the_request(tmp_path: Path) -> None:
     """A direct reader sleeps once for each read: its wakes name the requests of the block table."""
     with (
@@ -196,7 +224,7 @@ def test_a_storm_gives_up_whole_windows(tmp_path: Path) -> None:
             run_in_workload(folder, [program, "20000", "1"])
         end_ns = time.monotonic_ns()
         time.sleep(2.2)
-        run_in_workload(folder, [program, "10", "10"])
+        run_in_workload(folder, [program, "10", "200"])
 
     source = run.source("sched")
     windows = run.lines("sched_window")
@@ -230,7 +258,7 @@ def test_a_full_ring_gives_up_the_rest_of_its_second(tmp_path: Path) -> None:
         run_in_workload(folder, [program, "60000", "1"])
         run.process.send_signal(signal.SIGCONT)
         time.sleep(1.3)
-        run_in_workload(folder, [program, "10", "10"])
+        run_in_workload(folder, [program, "10", "200"])
 
     windows = run.lines("sched_window")
     assert windows[0]["why"] == "ring full"

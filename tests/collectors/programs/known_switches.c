@@ -4,7 +4,7 @@
  *
  *   known_switches ROUNDS SLEEPS
  *
- * Prints a JSON array of the threads: voluntary and involuntary switches so far, by the kernel's count. Each has one more
+ * Prints a JSON array of the threads: tid; voluntary and involuntary switches so far, by the kernel's count. Each has one more
  * of the first kind, at its end.
  */
 #include <pthread.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 struct known {
+	int tid;
 	long rounds, voluntary, involuntary;
 	int from, to;
 	char first; /* begins with a write */
@@ -25,6 +26,7 @@ static void note_switches(struct known *known)
 	struct rusage usage;
 
 	getrusage(RUSAGE_THREAD, &usage);
+	known->tid = gettid();
 	known->voluntary = usage.ru_nvcsw;
 	known->involuntary = usage.ru_nivcsw;
 }
@@ -76,8 +78,8 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	for (int i = 0; i < 3; i++)
-		printf("%s{\"voluntary\": %ld, \"involuntary\": %ld}", i ? ", " : "[",
-		       known[i].voluntary, known[i].involuntary);
+		printf("%s{\"tid\": %d, \"voluntary\": %ld, \"involuntary\": %ld}", i ? ", " : "[",
+		       known[i].tid, known[i].voluntary, known[i].involuntary);
 	puts("]");
 	return 0;
 }

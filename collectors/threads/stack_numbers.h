@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stacks of sleeping threads, for other collectors. */
-#ifndef SEEKMETER_COLLECTED_THREAD_STACKS_H
-#define SEEKMETER_COLLECTED_THREAD_STACKS_H
+#ifndef SEEKMETER_THREAD_STACK_NUMBERS_H
+#define SEEKMETER_THREAD_STACK_NUMBERS_H
 
 #include <stdbool.h>
 #include <stdint.h>
