@@ -28,6 +28,7 @@ struct sync_call {
 
 struct journal_state {
 	struct sync_call syncs[SYNCS]; /* the newest */
+	u64 task;		       /* the journal's thread */
 	u64 asked_ns;
 	u32 asked_transaction; /* the one that the asker wants committed */
 	u32 asker_tid;
@@ -73,17 +74,22 @@ static __always_inline u64 jiffies(void)
 static __always_inline struct journal_state *state_of(struct journal_s *journal)
 {
 	u64 key = (u64)journal;
+	u64 task = (u64)BPF_CORE_READ(journal, j_task);
 	struct journal_state *state = bpf_map_lookup_elem(&journals, &key);
 	u32 at;
 
-	if (state)
+	if (state && state->task == task)
 		return state;
+	/* A new journal, perhaps where an unmounted one was. */
 	if (bpf_map_update_elem(&journals, &key, &no_journal, BPF_ANY))
 		return NULL;
 	at = next_thread++ % JOURNAL_THREADS;
 	journal_threads[at].journal = key;
-	journal_threads[at].task = (u64)BPF_CORE_READ(journal, j_task);
-	return bpf_map_lookup_elem(&journals, &key);
+	journal_threads[at].task = task;
+	state = bpf_map_lookup_elem(&journals, &key);
+	if (state)
+		state->task = task;
+	return state;
 }
 
 static __always_inline bool is_sync_call(enum call_name call)

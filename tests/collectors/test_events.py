@@ -88,6 +88,20 @@ def test_each_sync_of_ext4_has_a_commit_with_its_asker_and_phases(tmp_path: Path
     assert_nothing_lost(run)
 
 
+def test_commits_after_a_remount_have_their_askers(tmp_path: Path) -> None:
+    """The new journal may lie where the old one did, with another thread."""
+    with file_system(tmp_path, "ext4", mount="commit=600") as system, events_of(tmp_path, system) as run:
+        for number in range(SYNCS):
+            write(system.folder / f"synced{number}", b"x", sync=True)
+            subprocess.run(["umount", system.folder], check=True)
+            mount = ["mount", "-o", "commit=600", f"/dev/{system.disk}", system.folder]
+            subprocess.run(mount, check=True)
+    commits = rows(run, "jbd2_commit", system.dev)
+    synced = [row for row in commits if row["asker_call"] == "fsync"]
+    assert [(row["why"], row["asker_tid"]) for row in synced] == [("fsync", os.getpid())] * SYNCS
+    assert {row["why"] for row in commits} <= {"fsync", "sync", "umount"}
+
+
 def test_a_commit_by_the_timer_has_no_asker(tmp_path: Path) -> None:
     with file_system(tmp_path, "ext4", mount=f"commit={COMMIT_S}") as system:
         before = journal_counts(system)
