@@ -214,6 +214,8 @@ def _with_events(intervals: Intervals, events: Event, owners: Owners) -> Interva
     index = owners.at(events.tid[lasting], events.start_ns[lasting])
     known = index >= 0
     rows = lasting[known]
+    if not rows.size:
+        return intervals
     number = intervals.numbers[index[known]]
     found = with_events(intervals, number, events.start_ns[rows], events.end_ns[rows])
     return replace(found, event=np.where(found.event >= 0, rows[found.event], NONE).astype(np.int32))
