@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.results import ROOTS_AT_ONCE, NoPath, PathRows
-from analysis.measures.critical_path.walk import Kind
 from analysis.render.output import Made, Output, RunSource
 from analysis.tables import arrays
 from analysis.tables.event import TABLE as EVENT

@@ -22,15 +22,14 @@ from analysis.sections.spec import SectionSpec
 from analysis.tables.load import Tables
 
 LEAST_SHARE = 0.001  # of the path: smaller rows are summed up
-TOP_ENDS = 14
+TOP_ENDS = 18
 TOP_WAITS = 8
 TOP_EVENTS = 5
 TOP_REQUESTS = 6
-TOP_NAMES = 2
 IN_THE_END = 3
 LEAST_HELD_UP = 0.05  # of the path: a sentence says that the apparatus held it up
 LEAST_PHASE = 0.02  # of the path: a phase with less has no row
-NAME_LETTERS = 32
+NAME_LETTERS = 24
 DEFINITION = (
     "for each instant of a thread's time: what it waited for in the end. A thread that sleeps waits for"
     " whoever woke it, and that one, while it slept, for whoever woke it; a completed request for its device,"
@@ -87,19 +86,18 @@ def _heads(path: PathResults) -> tuple[str, ...]:
 
 
 def _names(end: End) -> str:
-    """The longest names, with their time where there are several."""
-    names = [(clean(name, NAME_LETTERS), ns) for name, ns in end.names() if name]
-    if len(names) == 1:
-        return names[0][0]
-    shown = [f"{name} {units.ns(ns)}" for name, ns in names[:TOP_NAMES]]
-    more = len(names) - TOP_NAMES
-    return ", ".join(shown) + (f", {more} more" if more > 0 else "")
+    """The name with most of the time, and how many more there are."""
+    names = [clean(name, NAME_LETTERS) for name, _ in end.names() if name]
+    if not names:
+        return ""
+    return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else names[0]
 
 
 def _ends(path: PathResults) -> Table:
     all_ends = ends(path.shares)
     least = LEAST_SHARE * path.total_ns
-    shown = [end for end in all_ends if end.ns >= least][:TOP_ENDS]
+    longest = sorted((end.ns for end in all_ends), reverse=True)[:TOP_ENDS]
+    shown = [end for end in all_ends if end.ns >= max(least, longest[-1])]
     rest_ns = sum(end.ns for end in all_ends) - sum(end.ns for end in shown)
     rows = [
         (

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from analysis.measures.critical_path.causes import is_idle
 from analysis.measures.critical_path.intervals import Intervals, make_intervals
 from analysis.measures.critical_path.occupancy import make_occupancy
+from analysis.measures.critical_path.pieces import Kind, Pieces
 from analysis.measures.critical_path.requests import requests_of
 from analysis.measures.critical_path.stretches import Spans
 from analysis.measures.critical_path.wakes import make_wakes
-from analysis.measures.critical_path.walk import DEPTH_MOST, Kind, Pieces, Requests, Walk
+from analysis.measures.critical_path.walk import DEPTH_MOST, Requests, Walk
 from analysis.tables.block import Block
 from analysis.tables.store import Categorical
 from analysis.tables.switch import Switch
@@ -28,6 +30,7 @@ ROLES = ("unknown", "workload", "kernel", "filesystem", "disk", "recorder", "oth
 CONTEXTS = ("unknown", "task", "softirq", "hardirq", "nmi")
 CAUSES = ("none", "request", "work", "timer", "net")
 DEV = 7 << 20 | 3
+KERNEL = frozenset({3, 4, 5})  # numbers of threads that serve others
 NO_SPANS = Spans(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
@@ -140,6 +143,7 @@ class Schedule:
             ),
             make_occupancy(self.switch_table, 0, end),
             np.zeros(intervals.begin.size, dtype=np.bool_),
+            is_idle(intervals, np.isin(intervals.numbers, list(KERNEL)), STATES),
             np.ones(intervals.numbers.size, dtype=np.bool_),
         )
         thread = intervals.index(np.array([root[0] for root in roots], dtype=np.int64))
@@ -277,11 +281,34 @@ class Naive:
         ]
         return max(completed, default=(0, -1))[1]
 
-    def answer(self, thread: int, t: int, depth: int = 0) -> Answer:
-        """What a thread waited for at a time."""
+    def _is_given_work(self, thread: int, t: int) -> bool:
+        """Whether a thread sleeps for want of work at a time, until somebody known gives it some."""
+        state, wake = self.state(thread, t)
+        if thread not in KERNEL or state != "asleep" or wake is None:
+            return False
+        first, last = self._part(t)
+        events = [e for e in self.events[thread] if e[1] == 0 and e[0] <= t]
+        if any(e[1] != 1 and first <= e[0] < last for e in self.events[thread]):
+            events = [e for e in events if e[0] >= first]
+        if events and events[-1][2]["state"] != "sleeping":
+            return False
+        if wake.get("cause") == "request" and self.request(wake) >= 0:
+            return True
+        is_task = wake.get("context", "task") in ("task", "unknown")
+        return is_task and wake["waker"] in self.logged and wake["waker"] != thread
+
+    def answer(self, thread: int, t: int, depth: int = 0, until: int | None = None) -> Answer:
+        """What a thread waited for at a time, in a window that ends at `until`."""
+        until = self.end if until is None else until
         if depth > DEPTH_MOST:
             return Answer(Kind.DEEP, thread, depth=depth)
-        state, wake = self.state(thread, t)
+        # the last time in the window that it had no work
+        idle = [u for u in range(t, until) if depth and self._is_given_work(thread, u)]
+        at = idle[-1] if idle else t
+        state, wake = self.state(thread, at)
+        while at + 1 < until and state == "asleep" and self.state(thread, at + 1) == (state, wake):
+            at += 1
+        until = at + 1
         kinds = {
             "running": Kind.CPU,
             "runnable": Kind.READY,
@@ -299,10 +326,15 @@ class Naive:
             row = self.schedule.requests[found]
             if t < row["queue"]:
                 if row["pid"] == thread:
-                    return Answer(Kind.LOOP, thread, found, depth)
+                    asleep = at
+                    while asleep > 0 and self.state(thread, asleep - 1) == (state, wake):
+                        asleep -= 1
+                    if t >= asleep:
+                        return Answer(Kind.LOOP, thread, found, depth)
+                    until = min(until, asleep)
                 if row["pid"] not in self.logged:
                     return Answer(Kind.UNLOGGED, thread, found, depth)
-                return self.answer(row["pid"], t, depth + 1)
+                return self.answer(row["pid"], t, depth + 1, min(until, row["queue"]))
             if t < row["issue"]:
                 return Answer(Kind.QUEUE, 0, found, depth)
             return Answer(Kind.DEVICE if t < row["complete"] else Kind.COMPLETION, 0, found, depth)
@@ -311,7 +343,7 @@ class Naive:
                 return Answer(Kind.UNLOGGED, thread, depth=depth)
             if wake["waker"] == thread:
                 return Answer(Kind.LOOP, thread, depth=depth)
-            return self.answer(wake["waker"], t, depth + 1)
+            return self.answer(wake["waker"], t, depth + 1, until)
         irq = {"timer": Kind.TIMER, "net": Kind.NETWORK, "request": Kind.NO_REQUEST}
         return Answer(irq.get(cause, Kind.INTERRUPT), thread, depth=depth)
 

@@ -12,9 +12,9 @@ import pytest
 
 from analysis.measures.common.timeline import Timeline, make_timeline
 from analysis.measures.common.window import QUANTUM_NS, Window, find_window
+from analysis.measures.critical_path import pieces
 from analysis.measures.critical_path import results as path_results
-from analysis.measures.critical_path import walk
-from analysis.measures.critical_path.ends import ends
+from analysis.measures.critical_path.ends import ends, text_of
 from analysis.measures.critical_path.results import NoPath, PathResults, measure_path
 from analysis.measures.results import measure
 from analysis.render import text
@@ -144,12 +144,12 @@ def test_shares_name_what_each_time_was(tmp_path: Path) -> None:
     assert (found.is_one, found.name, found.total_ns) == (True, "app", LENGTH_MS * MS)
     sums = {(end.group, end.text): round(end.ns / MS) for end in ends(found.shares)}
     assert sums == {
-        ("own CPU", "on a CPU, the workload"): 60 + 60 + 70 + 199,
-        ("fs CPU", "on a CPU, the file system's threads"): 80 + 100,
-        ("queue", "before the device: write journal"): 10,
-        ("device", "on the device: write journal"): 290,
+        ("own CPU", "running: the workload"): 60 + 60 + 70 + 199,
+        ("fs CPU", "running: the file system"): 80 + 100,
+        ("queue", "queued: write journal"): 10,
+        ("device", "at the device: write journal"): 290,
         ("apparatus", "apparatus: the recorder"): 30,
-        ("ready", "ready to run, the workload had the CPU"): 1,
+        ("ready", "ready: the workload ran"): 1,
     }
     # of its own will it waited for its child, whose wait counts in its stead
     assert [(waits.waited.cause, waits.count, waits.ns) for waits in found.own_waits] == [
@@ -175,8 +175,8 @@ def test_section_fits_and_names_the_path(tmp_path: Path) -> None:
     shown = "\n".join(lines)
     for words in (
         "1 thread, app, 0.90 s",
-        "on the device: write journal",
-        "a commit of journal or log",
+        "at the device: write journal",
+        text_of("commit"),
         "known: 100.0 %",
     ):
         assert words in shown
@@ -202,8 +202,8 @@ def test_several_threads_at_work_are_all_roots(tmp_path: Path) -> None:
     assert not found.is_one and found.roots == 2 and found.total_ns == 2 * LENGTH_MS * MS
     assert found.at_work == pytest.approx((900 + 898 + 1) / 900, abs=0.01)
     sums = {end.text: round(end.ns / MS) for end in ends(found.shares)}
-    assert sums["on the device: write journal"] == 700
-    assert sums["on a CPU, the workload"] == 900 + 98 + 100
+    assert sums["at the device: write journal"] == 700
+    assert sums["running: the workload"] == 900 + 98 + 100
 
 
 def test_time_given_up_is_stated(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_sleep_over_given_up_time_is_a_weak_link(tmp_path: Path) -> None:
     ]
     found = measured(write(tmp_path / "run", fsync_of_a_child(), sched_window=windows))
     sums = {end.text: round(end.ns / MS) for end in ends(found.shares)}
-    assert sums["on the device: write journal"] == 290 - 20
+    assert sums["at the device: write journal"] == 290 - 20
     assert found.coverage.unrecorded_ns == 20 * MS and found.coverage.unknown_ns == 0
     assert found.coverage.weak_ns == (400 - 60 - 10) * MS
 
@@ -278,7 +278,7 @@ def test_path_is_given_up_beyond_its_limits(tmp_path: Path, monkeypatch: pytest.
     window, filesystem = window_of(run, tables), tested.tested_filesystem(run)
     for module, name, words in (
         (path_results, "ROWS_MOST", f"{rows} switches and wake-ups; the path is found for up to 5"),
-        (walk, "PIECES_MOST", "more than 5 pieces"),
+        (pieces, "PIECES_MOST", "more than 5 pieces"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, 5)

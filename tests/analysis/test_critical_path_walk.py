@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.measures.critical_path.intervals import State, with_events
+from analysis.measures.critical_path.pieces import Kind, Pieces
 from analysis.measures.critical_path.stretches import RACE_NS, Spans, spans
-from analysis.measures.critical_path.walk import DEPTH_MOST, Kind, Pieces
+from analysis.measures.critical_path.walk import DEPTH_MOST
 from tests.analysis.schedules import Naive, Schedule, answers
 
 A, B, C, D = 1, 2, 3, 4
@@ -34,7 +35,7 @@ def chain_of_three() -> Schedule:
     schedule.switch(100, A, B, cpu=0)  # A ran 100, sleeps till 900
     schedule.switch(150, B, 0, cpu=0)  # B ran 50, sleeps till 800
     schedule.switch(50, 0, C, cpu=1)
-    schedule.switch(200, C, 0, cpu=1)  # C sleeps till 700
+    schedule.switch(200, C, 0, state="io_wait", cpu=1)  # C sleeps till 700
     schedule.request(250, 300, 690, sector=8, submitter=C)
     schedule.completion(700, C, sector=8)
     schedule.switch(710, 0, C, cpu=1, prev_role="idle")

@@ -11,7 +11,7 @@ import numpy as np
 from analysis.causes.classify import Waited, classify
 from analysis.causes.rules import NO_STACK
 from analysis.measures.critical_path.intervals import Intervals, State
-from analysis.measures.critical_path.stretches import I32
+from analysis.measures.critical_path.stretches import I32, NONE, Mask
 from analysis.measures.critical_path.walk import Wakes
 from analysis.measures.threads.parts import VOLUNTARY
 
@@ -34,7 +34,7 @@ class Causes:
     code: I32
     waited: list[Waited]
 
-    def is_in(self, causes: Sequence[str]) -> np.ndarray:
+    def is_in(self, causes: Sequence[str]) -> Mask:
         """Mask of the intervals with one of these causes."""
         has = np.array([waited.cause in causes for waited in self.waited], dtype=np.bool_)
         return has[self.code]
@@ -77,6 +77,16 @@ def make_causes(
     return Causes(code, list(waited))
 
 
-def is_voluntary(causes: Causes) -> np.ndarray:
+def is_voluntary(causes: Causes) -> Mask:
     """Mask of the intervals in which a thread slept of its own will."""
     return causes.is_in(VOLUNTARY)
+
+
+def is_idle(intervals: Intervals, is_kernel: Mask, states: Sequence[str]) -> Mask:
+    """Mask of the sleeps of kernel threads for want of work: interruptible ones, and the first one.
+
+    A kernel thread at work sleeps uninterruptibly. is_kernel: threads. states: labels of Intervals.slept.
+    """
+    sleeping = states.index(SLEEPING) if SLEEPING in states else NONE
+    idle = (intervals.slept == sleeping) | (intervals.slept == NONE)
+    return np.asarray((intervals.state == State.ASLEEP) & idle & is_kernel[intervals.thread])

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from analysis.causes.roles import DISK, FILESYSTEM, OTHER, RECORDER, WORKLOAD
 from analysis.causes.rules import rules
 from analysis.measures.critical_path.owners import IDLE
+from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.share import Share
-from analysis.measures.critical_path.walk import Kind
 
 OWN_CPU, OTHERS_CPU, FS_CPU, READY = "own CPU", "others' CPU", "fs CPU", "ready"
 DEVICE, QUEUE, PAUSE, APPARATUS, UNKNOWN, UNRECORDED = (
@@ -30,12 +30,12 @@ APPARATUS_ROLES = (DISK, RECORDER, OTHER)
 APPARATUS_TEXTS = {
     DISK: "the disk's machinery",
     RECORDER: "the recorder",
-    OTHER: "other programs and kernel threads",
+    OTHER: "others",
 }
 READY_TEXTS = {
-    WORKLOAD: "ready to run, the workload had the CPU",
-    FILESYSTEM: "ready to run, the file system had the CPU",
-    IDLE: "ready to run, the CPU woke up",
+    WORKLOAD: "ready: the workload ran",
+    FILESYSTEM: "ready: the file system ran",
+    IDLE: "ready: the CPU woke up",
 }
 UNKNOWN_TEXTS = {
     Kind.INTERRUPT: "unknown: woken by an interrupt",
@@ -59,21 +59,21 @@ def end_of(share: Share) -> tuple[str, str]:
     """Group and text of where a share ends."""
     kind, role = share.kind, share.role
     if kind in OF_DEVICE:
-        return DEVICE, f"on the device: {share.request}"
+        return DEVICE, f"at the device: {share.request}"
     if kind == Kind.QUEUE:
-        return QUEUE, f"before the device: {share.request}"
+        return QUEUE, f"queued: {share.request}"
     if kind in (Kind.CPU, Kind.READY, Kind.UNLOGGED) and role in APPARATUS_ROLES:
         return APPARATUS, f"apparatus: {APPARATUS_TEXTS[role]}"
     if kind == Kind.CPU:
         if share.is_own:
-            return OWN_CPU, "on a CPU, the workload"
+            return OWN_CPU, "running: the workload"
         if role == WORKLOAD:
-            return OTHERS_CPU, "on a CPU, another of its threads"
-        return FS_CPU, "on a CPU, the file system's threads"
+            return OTHERS_CPU, "running: another thread of it"
+        return FS_CPU, "running: the file system"
     if kind == Kind.READY:
-        return READY, READY_TEXTS.get(role, "ready to run")
+        return READY, READY_TEXTS.get(role, "ready for a CPU")
     if kind == Kind.TIMER:
-        return PAUSE, f"a pause: {text_of(share.cause.cause)}"
+        return PAUSE, f"pause: {text_of(share.cause.cause)}"
     if kind == Kind.NETWORK:
         return PAUSE, "a packet from the network"
     if kind == Kind.UNRECORDED:

@@ -17,7 +17,7 @@ from analysis.tables.switch import Switch
 from analysis.tables.thread import Threads
 from analysis.tables.thread_time import ThreadTime
 
-KWORKER = "kworker/"
+KWORKER = "kworker"
 IDLE = "idle"
 
 
@@ -75,7 +75,7 @@ def make_owners(
 
 def _role(recorded: str, comm: str, by_work: str, tested: TestedFilesystem) -> str:
     found = role_of(recorded, comm, "", "", tested)
-    return by_work if found == OTHER and by_work and comm.startswith(KWORKER) else found
+    return by_work if found == OTHER and by_work and comm.startswith(f"{KWORKER}/") else found
 
 
 def _recorded_roles(intervals: Intervals, switch: Switch) -> list[str]:
@@ -118,8 +118,8 @@ class WorkRoles:
         """Role and name; work_id 0: no work item."""
         role, name = self._owners.role[thread], self._owners.name[thread]
         recorded = self._owners.recorded[thread]
-        if name.startswith(KWORKER):
-            name = "kworker"
+        if name.startswith(f"{KWORKER}/"):
+            name = KWORKER
         function = self._functions.get(work_id, "") if work_id else ""
         if not function or recorded != KERNEL:
             return role, name

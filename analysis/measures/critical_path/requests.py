@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.measures.critical_path.owners import Owners
+from analysis.measures.critical_path.owners import KWORKER, Owners
 from analysis.measures.critical_path.stretches import I32, NONE
 from analysis.measures.critical_path.walk import Requests
 from analysis.tables.block import Block
@@ -117,7 +117,8 @@ def _labels(parts: list[tuple[Block, I64]]) -> tuple[Categorical, Categorical]:
             text = f"{op} {class_}" if op in ("read", "write") else op
             numbers.append(labels.setdefault(text, len(labels)))
         label_codes.append(np.array(numbers, dtype=np.int64)[of])
-        of_label = [comms.setdefault(comm, len(comms)) for comm in table.comm.labels]
+        names = [KWORKER if comm.startswith(f"{KWORKER}/") else comm for comm in table.comm.labels]
+        of_label = [comms.setdefault(name, len(comms)) for name in names]
         comm_codes.append(np.array(of_label, dtype=np.int64)[table.comm.codes[rows]])
     return (
         Categorical(_joined(label_codes), tuple(labels)),

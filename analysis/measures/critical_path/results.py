@@ -8,20 +8,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.causes.roles import WORKLOAD
+from analysis.causes.roles import KERNEL, WORKLOAD
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.common.window import Window
-from analysis.measures.critical_path.causes import Causes, is_voluntary, make_causes
+from analysis.measures.critical_path.causes import Causes, is_idle, is_voluntary, make_causes
+from analysis.measures.critical_path.ends import UNKNOWN_TEXTS
 from analysis.measures.critical_path.intervals import Intervals, State, fits, make_intervals, with_events
 from analysis.measures.critical_path.occupancy import make_occupancy
 from analysis.measures.critical_path.owners import Owners, WorkRoles, make_owners
+from analysis.measures.critical_path.pieces import Kind, Pieces, TooLongError
 from analysis.measures.critical_path.requests import KnownRequests, RequestLabels, known_requests
 from analysis.measures.critical_path.roots import Roots, choose_roots
 from analysis.measures.critical_path.share import OwnWaits, Share
 from analysis.measures.critical_path.stretches import NONE, Spans, spans
 from analysis.measures.critical_path.sums import Sums, Whose
 from analysis.measures.critical_path.wakes import make_wakes
-from analysis.measures.critical_path.walk import Kind, Pieces, TooLongError, Walk
+from analysis.measures.critical_path.walk import Walk
 from analysis.rundir.tested import TestedFilesystem
 from analysis.tables import event, function, sched_window, switch, thread, thread_time, wake
 from analysis.tables.event import Event
@@ -32,7 +34,7 @@ from analysis.tables.wake import Wake
 ROWS_MOST = 24_000_000  # switches and wake-ups
 ROOTS_AT_ONCE = 4
 KEPT_PIECES_MOST = 2_000_000
-NOT_COVERED = (Kind.NO_WAKER, Kind.LOOP, Kind.DEEP, Kind.OVER, Kind.LOST, Kind.UNRECORDED)
+NOT_COVERED = (*UNKNOWN_TEXTS, Kind.UNRECORDED)
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,9 @@ def measure_path(
     if not roots.thread.size:
         return NoPath("no thread of the workload was seen to run")
     occupancy = make_occupancy(switches, window.start_ns, window.end_ns)
-    walk = Walk(intervals, wakes, requests.requests, occupancy, voluntary, is_workload)
+    is_kernel = np.array([recorded == KERNEL for recorded in owners.recorded], dtype=np.bool_)
+    idle = is_idle(intervals, is_kernel, switches.state.labels)
+    walk = Walk(intervals, wakes, requests.requests, occupancy, voluntary, idle, is_workload)
     functions = tables.get(function.TABLE)
     works = WorkRoles(owners, functions or {}, tested)
     whose = Whose(owners, works)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.causes.classify import Waited
-from analysis.measures.critical_path.walk import Kind
+from analysis.measures.critical_path.pieces import Kind
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from analysis.measures.critical_path.ends import GROUPS, end_of
 from analysis.measures.critical_path.intervals import Intervals, State
 from analysis.measures.critical_path.occupancy import Occupancy
 from analysis.measures.critical_path.owners import IDLE, Owners, WorkRoles
+from analysis.measures.critical_path.pieces import Kind, Pieces
 from analysis.measures.critical_path.requests import RequestLabels
 from analysis.measures.critical_path.share import OwnWaits, Share
 from analysis.measures.critical_path.stretches import NONE
-from analysis.measures.critical_path.walk import Kind, Pieces
 from analysis.measures.locks.waits_by_stack import group
 from analysis.tables.event import Event
 from analysis.tables.phase import Phases

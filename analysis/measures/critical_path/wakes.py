@@ -12,9 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.measures.critical_path.intervals import Intervals
+from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.requests import REQUEST
 from analysis.measures.critical_path.stretches import I32, NONE
-from analysis.measures.critical_path.walk import Kind, Wakes
+from analysis.measures.critical_path.walk import Wakes
 from analysis.tables.wake import Wake
 
 TASK, UNKNOWN = "task", "unknown"  # contexts of the table wake

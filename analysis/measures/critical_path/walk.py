@@ -9,6 +9,9 @@
         by a completed request after its completion, on the device, queued; before: walk(its submitter)
         by a timer, unknown    T itself, asleep
 
+Kernel threads serve others. Where U had no work within the window and was given some, what it did before has
+no part in the path: that time, too, goes to whoever gave it the work.
+
 A window is never longer than the one it comes from, and each instant of a window goes to one piece or to one
 window below: the pieces of a root sum to its time. All windows of one depth are handled at once, as arrays.
 """
@@ -16,45 +19,21 @@ window below: the pieces of a root sum to its time. All windows of one depth are
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from enum import IntEnum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.measures.critical_path.intervals import Intervals, State
 from analysis.measures.critical_path.occupancy import Occupancy
+from analysis.measures.critical_path.pieces import (
+    Collected,
+    Columns,
+    Kind,
+    Pieces,
+)
 from analysis.measures.critical_path.stretches import I32, NONE, U8, Mask
 from analysis.tables.store import I64
 
-Columns = dict[str, npt.NDArray[Any]]
 DEPTH_MOST = 60
-PIECES_MOST = 30_000_000  # with more the path is given up
-
-
-class Kind(IntEnum):
-    """What a piece of the path is."""
-
-    CPU = 0  # a thread runs
-    READY = 1  # a thread waits for a CPU
-    DEVICE = 2  # a request is with its device
-    QUEUE = 3  # a request waits to be issued: for the scheduler, a tag, a throttle
-    COMPLETION = 4  # a request has completed, and has not yet woken anybody
-    TIMER = 5  # a thread sleeps until a time of its own
-    NETWORK = 6  # a packet
-    INTERRUPT = 7  # an interrupt without a known cause
-    UNLOGGED = 8  # a thread that is not logged
-    NO_WAKER = 9  # a sleep whose wake-up is not in the table
-    NO_REQUEST = 10  # a request that the table block lacks
-    LOOP = 11  # a sleep that would explain itself
-    DEEP = 12  # a chain longer than DEPTH_MOST
-    OVER = 13  # a thread that has ended
-    LOST = 14  # a switch was lost
-    UNRECORDED = 15  # given up for the recorder's budget
-
-
-class TooLongError(Exception):
-    """The path has more than PIECES_MOST pieces."""
 
 
 @dataclass(frozen=True)
@@ -97,70 +76,8 @@ class Windows:
         return int(self.begin.size)
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Rows of the path, by root and time. Threads are indices of Intervals.numbers."""
-
-    root: I32
-    begin: I64
-    end: I64
-    kind: U8
-    thread: I32  # that ran, waited or slept; NONE: a request
-    interval: I32  # that thread's, of Intervals; NONE: a request
-    # the root's interval that it explains; where the root waited of its own will for a thread of the
-    # workload, that one's, and so on
-    own: I32
-    request: I32
-    occupant: I32  # READY: row of Occupancy; NONE: not known
-    event: I32
-    work_id: I32
-    depth: U8
-    weak: Mask
-
-    @property
-    def ns(self) -> I64:
-        """Length of each piece."""
-        return self.end - self.begin
-
-
 def _take(columns: Windows, rows: I64) -> Columns:
     return {field.name: getattr(columns, field.name)[rows] for field in fields(columns)}
-
-
-class _Collected:
-    """Pieces as they are found."""
-
-    def __init__(self, before: int) -> None:
-        self.parts: list[Columns] = []
-        self.size = before  # pieces, those of other roots included
-
-    def add(self, windows: Columns, kind: U8, depth: int, **more: npt.NDArray[Any]) -> None:
-        size = windows["begin"].size
-        if not size:
-            return
-        self.size += size
-        if self.size > PIECES_MOST:
-            raise TooLongError(f"more than {PIECES_MOST:,} pieces")
-        none = np.full(size, NONE, dtype=np.int32)
-        part: Columns = {name: more.get(name, none) for name in ("thread", "interval", "request", "occupant")}
-        part |= {name: windows[name] for name in ("root", "begin", "end", "own", "event", "work_id", "weak")}
-        part |= {"kind": kind, "depth": np.full(size, depth, dtype=np.uint8)}
-        self.parts.append(part)
-
-    def pieces(self) -> Pieces:
-        types: dict[str, Any] = {
-            "begin": np.int64,
-            "end": np.int64,
-            "kind": np.uint8,
-            "depth": np.uint8,
-            "weak": np.bool_,
-        }
-        columns: Columns = {}
-        for field in fields(Pieces):
-            parts = [part[field.name] for part in self.parts] or [np.zeros(0)]
-            columns[field.name] = np.concatenate(parts).astype(types.get(field.name, np.int32), copy=False)
-        order = np.lexsort((columns["begin"], columns["root"]))
-        return Pieces(**{name: values[order] for name, values in columns.items()})
 
 
 class Walk:
@@ -173,15 +90,24 @@ class Walk:
         requests: Requests,
         occupancy: Occupancy,
         is_handed_on: Mask,
+        is_idle: Mask,
         is_workload: Mask,
     ) -> None:
-        """is_handed_on: intervals asleep of the thread's own will. is_workload: threads of the workload."""
+        """is_handed_on: intervals asleep of the thread's own will. is_idle: asleep for want of work.
+
+        is_workload: threads of the workload.
+        """
         self.intervals = intervals
         self.wakes = wakes
         self.requests = requests
         self.occupancy = occupancy
         self.is_handed_on = is_handed_on
         self.is_workload = is_workload
+        self.is_given_work = is_idle & (intervals.wake >= 0)
+        if wakes.kind.size:
+            wake = np.maximum(intervals.wake, 0)
+            waker = wakes.waker[wake]
+            self.is_given_work &= (wakes.request[wake] >= 0) | ((waker >= 0) & (waker != intervals.thread))
 
     def pieces(self, thread: I32, begin: I64, end: I64, before: int = 0) -> Pieces:
         """The path of roots: of threads (indices) in [begin, end), within the recording.
@@ -200,7 +126,7 @@ class Walk:
             work_id=np.zeros(size, dtype=np.int32),
             weak=np.zeros(size, dtype=np.bool_),
         )
-        collected = _Collected(before)
+        collected = Collected(before)
         for depth in range(DEPTH_MOST + 1):
             windows = self._step(windows, depth, collected)
             if not windows.size:
@@ -209,31 +135,46 @@ class Walk:
         kinds = np.full(windows.size, Kind.DEEP, dtype=np.uint8)
         collected.add(_take(windows, np.arange(windows.size)), kinds, DEPTH_MOST + 1, thread=windows.thread)
         pieces = collected.pieces()
-        assert np.array_equal(np.bincount(pieces.root, pieces.ns, size).astype(np.int64), end - begin), (
-            "the pieces of the path do not sum to the time of its threads"
-        )
+        ns = np.zeros(size, dtype=np.int64)
+        np.add.at(ns, pieces.root, pieces.ns)
+        assert np.array_equal(ns, end - begin), "the pieces of the path do not sum to its threads' time"
         return pieces
 
-    def _step(self, windows: Windows, depth: int, collected: _Collected) -> Windows:
-        """Divide the windows into pieces and the windows of the next depth."""
+    def _expand(self, windows: Windows, depth: int, collected: Collected) -> tuple[Columns, I32]:
+        """The windows by interval: columns of a window for each, and the interval.
+
+        Of a window in a thread that serves others, only what is behind the last time that it had no work; the
+        time before is that of whoever gave it work then.
+        """
         intervals = self.intervals
-        first = (
-            np.searchsorted(intervals.key, intervals.keys(windows.thread, windows.begin), side="right") - 1
-        )
-        last = np.searchsorted(intervals.key, intervals.keys(windows.thread, windows.end), side="left") - 1
-        count = np.maximum(last - first + 1, 0)
-        if collected.size + int(count.sum()) > PIECES_MOST:
-            raise TooLongError(f"more than {PIECES_MOST:,} pieces")
+        key = intervals.keys(windows.thread, windows.begin)
+        first = np.searchsorted(intervals.key, key, side="right") - 1
+        key = intervals.keys(windows.thread, windows.end)
+        count = np.searchsorted(intervals.key, key, side="left") - first
+        collected.check(int(count.sum()))
         of = np.repeat(np.arange(windows.size), count)
-        at = (first[of] + np.arange(of.size) - np.repeat(np.cumsum(count) - count, count)).astype(np.int32)
+        start = np.cumsum(count) - count
+        at = (first[of] + np.arange(of.size) - np.repeat(start, count)).astype(np.int32)
+        begin = np.maximum(windows.begin[of], intervals.begin[at])
+        if depth and of.size:
+            given_work = np.maximum.reduceat(np.where(self.is_given_work[at], at, NONE), start)[of]
+            kept = at >= given_work
+            begin = np.where(at == given_work, windows.begin[of], begin)[kept]
+            of, at = of[kept], at[kept]
         parts = _take(windows, of)
-        parts["begin"] = np.maximum(windows.begin[of], intervals.begin[at])
+        parts["begin"] = begin
         parts["end"] = np.minimum(windows.end[of], intervals.end[at])
         if depth == 0:
             parts["own"] = at
         else:
             is_own = self.is_handed_on[parts["own"]] & self.is_workload[parts["thread"]]
             parts["own"] = np.where(is_own, at, parts["own"])
+        return parts, at
+
+    def _step(self, windows: Windows, depth: int, collected: Collected) -> Windows:
+        """Divide the windows into pieces and the windows of the next depth."""
+        intervals = self.intervals
+        parts, at = self._expand(windows, depth, collected)
         # The event nearest to the root counts, but one of the root's own thread only without another.
         event, above = intervals.event[at], parts["event"]
         parts["event"] = np.where((above == NONE) | ((depth == 1) & (event != NONE)), event, above)
@@ -274,7 +215,7 @@ class Walk:
         before = self._life(chosen(of_request), request[of_request], at[of_request], depth, collected)
         return Windows(**{name: np.concatenate((below[name], before[name])) for name in below})
 
-    def _ready(self, parts: Columns, at: I32, depth: int, collected: _Collected) -> None:
+    def _ready(self, parts: Columns, at: I32, depth: int, collected: Collected) -> None:
         """Pieces of runnable threads, by who ran on the CPU."""
         of, begin, end, row = self.occupancy.pieces(self.intervals.cpu[at], parts["begin"], parts["end"])
         split = {name: values[of] for name, values in parts.items()} | {"begin": begin, "end": end}
@@ -287,7 +228,7 @@ class Walk:
         request: I64,
         at: I32,
         depth: int,
-        collected: _Collected,
+        collected: Collected,
     ) -> Columns:
         """Pieces of sleeps until a request's completion; returns the windows before the requests began."""
         begin, end = parts["begin"].astype(np.int64), parts["end"].astype(np.int64)
@@ -300,22 +241,21 @@ class Walk:
             piece = {name: values[rows] for name, values in parts.items()}
             piece |= {"begin": edges[first][rows], "end": edges[first + 1][rows]}
             collected.add(piece, np.full(rows.size, kind, dtype=np.uint8), depth, request=request[rows])
-        rows = np.flatnonzero(edges[1] > edges[0])
+        submitter = self.requests.submitter[request] if request.size else parts["thread"]
+        # A thread that was given work by the end of a request of its own had sent it before it slept.
+        is_own = submitter == parts["thread"]
+        asleep = np.minimum(np.maximum(self.intervals.begin[at], begin), edges[1])
+        until = np.where(is_own, asleep, edges[1])
+        for kind, first_ns, last_ns, mask in (
+            (Kind.LOOP, until, edges[1], is_own),
+            (Kind.UNLOGGED, begin, until, submitter < 0),
+        ):
+            rows = np.flatnonzero(mask & (last_ns > first_ns))
+            piece = {name: values[rows] for name, values in parts.items()}
+            piece |= {"begin": first_ns[rows], "end": last_ns[rows]}
+            kinds = np.full(rows.size, kind, dtype=np.uint8)
+            thread = parts["thread"][rows]
+            collected.add(piece, kinds, depth, thread=thread, interval=at[rows], request=request[rows])
+        rows = np.flatnonzero((submitter >= 0) & (until > begin))
         before = {name: values[rows] for name, values in parts.items()}
-        before["end"] = edges[1][rows]
-        submitter = self.requests.submitter[request[rows]] if request.size else rows.astype(np.int32)
-        is_own = submitter == before["thread"]
-        known = (submitter >= 0) & ~is_own
-        kinds = np.where(is_own, Kind.LOOP, Kind.UNLOGGED).astype(np.uint8)
-        unknown = {name: values[~known] for name, values in before.items()}
-        collected.add(
-            unknown,
-            kinds[~known],
-            depth,
-            thread=before["thread"][~known],
-            interval=at[rows][~known],
-            request=request[rows][~known],
-        )
-        before = {name: values[known] for name, values in before.items()}
-        before["thread"] = submitter[known].astype(np.int32)
-        return before
+        return before | {"end": until[rows], "thread": submitter[rows].astype(np.int32)}
