@@ -134,6 +134,7 @@ static __noinline int take_slot(struct task_struct *task, struct task_context *c
 		    THREAD_SLOT_FREE)
 			continue;
 		fill_slot(slot, task, number);
+		context->sleep_stack_id = -1;
 		context->thread_slot = at + 1;
 		return 1;
 	}

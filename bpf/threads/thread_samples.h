@@ -38,11 +38,7 @@ static __always_inline void take_sample(struct sampled *ctx, struct task_struct 
 	key = slot->key;
 	if (((struct task_struct___time *)task)->flags & PF_WQ_WORKER)
 		key.work = work_of(task, slot, true);
-	sum = sum_of(&key, bin, count);
-	if (!sum) {
-		count->samples_lost++;
-		return;
-	}
+	sum = cell_of(slot, &key, bin, count);
 	sum->samples++;
 	if (is_user_mode(ctx))
 		sum->samples_user++;

@@ -9,7 +9,8 @@
 #include "thread_records.h"
 
 #define THREAD_BIN_SLOTS    6
-#define THREAD_SLOTS	    16384 /* threads alive at once, and those that ended and are not written yet */
+#define THREAD_SLOTS	    8192 /* threads alive at once, and those that ended and are not written yet */
+#define THREAD_CELLS	    5
 #define THREAD_SLOT_TRIES   64
 #define THREAD_WORKS	    4096 /* kinds of work: function and name */
 #define THREAD_STACK_FRAMES 40
@@ -42,14 +43,27 @@ struct thread_time_sum {
 	u32 samples_spin;
 };
 
-/* An interval that crosses the border of bins, or that found no room in the sums; or the end of a thread. */
+/* What the ring carries. */
+enum thread_event_kind {
+	THREAD_EVENT_INTERVAL, /* one that crosses the border of bins, or that found no room */
+	THREAD_EVENT_SUM,      /* of one key in one bin */
+	THREAD_EVENT_ENDED,    /* a thread has: its slot, from 1 */
+};
+
 struct thread_event {
-	u64 begin_ns;
-	u64 end_ns;
+	enum thread_event_kind kind;
+	u32 slot;
+	u64 begin_ns, end_ns;
 	u64 whole_ns; /* length of the interval that ends here; 0: it goes on */
-	u32 ended;    /* slot of a thread that has ended, from 1; 0: this is an interval */
-	u32 pad;
+	u64 bin;      /* of a sum */
 	struct thread_time_key key;
+	struct thread_time_sum sum;
+};
+
+/* The sum of one key in the bin that the thread's cells are of. */
+struct thread_cell {
+	struct thread_time_key key;
+	struct thread_time_sum sum;
 };
 
 #define THREAD_NOT_KEPT (~0ULL)
@@ -93,8 +107,10 @@ struct thread_slot {
 	u8 is_kernel_thread;
 	u8 is_guessed; /* the state is as /proc said, no event has been seen yet */
 	u8 pad;
-	u64 ran_ns
-		[THREAD_ROLES]; /* runnable: CPU time of that CPU by role, when it began to wait */
+	/* Runnable: CPU time of that CPU by role, when the thread began to wait. */
+	u64 ran_ns[THREAD_ROLES];
+	u64 cells_bin; /* the bin of the sums in cells */
+	struct thread_cell cells[THREAD_CELLS];
 
 	u64 switches;
 	u64 start_ns, end_ns;
@@ -126,7 +142,7 @@ struct cpu_time {
 struct thread_counts {
 	u64 switches;
 	u64 wakes;
-	u64 intervals; /* that ended; = summed + passed + ring_full */
+	u64 intervals; /* that ended */
 	u64 summed;
 	u64 passed; /* to the recorder, through the ring */
 	u64 ring_full;

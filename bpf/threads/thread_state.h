@@ -14,7 +14,7 @@
 #define TASK_DEAD	     0x080
 #define TASK_NOLOAD	     0x400
 
-#define RING_BYTES	   (1U << 20)
+#define RING_BYTES	   (1U << 22)
 #define KERNEL_STACK_BYTES 16384 /* x86-64, arm64 */
 
 /* Set before loading. */

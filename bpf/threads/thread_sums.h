@@ -2,12 +2,17 @@
 /*
  * Sums of time, by key and bin. Part of threads.bpf.c.
  *
- * An interval within one bin is added to the bin's map. One that crosses a border goes to the recorder, which splits it:
- * each thread has one at most per border, and a long sleep is one however many it crosses. So does an interval that the
- * map has no room for, or whose bin comes too early: nothing is lost but what the ring has no room for.
+ * A thread does the same few things in a bin, so its slot has cells: the sums of the last keys. They leave the cells for
+ * the ring when the thread's first interval in a later bin ends, or when the thread ends. A key that needs another one's
+ * cell sends that sum to the bin's map.
+ *
+ * An interval that crosses the border of bins goes through the ring to the recorder, which splits it: each thread has one at
+ * most per border, and a long sleep is one however many it crosses. So does an interval that the map has no room for:
+ * nothing is lost but what the ring has no room for.
  *
  * Sums are added to without atomic operations: all changes of a thread's time are made under the lock of the run queue
- * that the thread is on. Thread 0 stands for many; its key has the CPU in place of the work.
+ * that the thread is on, or, by samples, on the CPU that it runs on. Thread 0 stands for many; its key has the CPU in place
+ * of the work.
  */
 #ifndef SEEKMETER_THREAD_SUMS_H
 #define SEEKMETER_THREAD_SUMS_H
@@ -44,14 +49,60 @@ static __noinline int pass_on(const struct thread_time_key *key, const struct pi
 		count->ring_full += piece->whole_ns != 0;
 		return 0;
 	}
+	event->kind = THREAD_EVENT_INTERVAL;
 	event->begin_ns = piece->begin_ns;
 	event->end_ns = piece->end_ns;
 	event->whole_ns = piece->whole_ns;
-	event->ended = 0;
-	event->pad = 0;
 	event->key = *key;
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	count->passed += piece->whole_ns != 0;
+	return 0;
+}
+
+static __always_inline void add_sum(struct thread_time_sum *to, const struct thread_time_sum *sum)
+{
+	to->ns += sum->ns;
+	to->count += sum->count;
+	if (sum->max_ns > to->max_ns)
+		to->max_ns = sum->max_ns;
+	to->samples += sum->samples;
+	to->samples_user += sum->samples_user;
+	to->samples_softirq += sum->samples_softirq;
+	to->samples_spin += sum->samples_spin;
+}
+
+/* Sends a cell's sum to the recorder, and empties the cell. */
+static __noinline int send_cell(struct thread_cell *cell, u64 bin, struct thread_counts *count)
+{
+	const struct thread_time_sum none = {};
+	struct thread_event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
+
+	if (event) {
+		event->kind = THREAD_EVENT_SUM;
+		event->bin = bin;
+		event->key = cell->key;
+		event->sum = cell->sum;
+		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	} else {
+		count->ring_full += cell->sum.count;
+	}
+	cell->sum = none;
+	return 0;
+}
+
+static __always_inline bool is_used(const struct thread_cell *cell)
+{
+	return cell->sum.ns || cell->sum.samples;
+}
+
+/* Sends all cells' sums. */
+__noinline int send_cells(struct thread_slot *slot, struct thread_counts *count)
+{
+	if (!slot || !count)
+		return 0;
+	for (u32 i = 0; i < THREAD_CELLS; i++)
+		if (is_used(&slot->cells[i]))
+			send_cell(&slot->cells[i], slot->cells_bin, count);
 	return 0;
 }
 
@@ -84,23 +135,72 @@ static __always_inline struct thread_time_sum *sum_of(const struct thread_time_k
 	return sum;
 }
 
-static __noinline int add_time(const struct thread_time_key *key, const struct piece *piece,
-			       struct thread_counts *count)
+static __always_inline bool is_key(const struct thread_time_key *one,
+				   const struct thread_time_key *other)
 {
-	struct thread_time_sum *sum = NULL;
+	const u64 *a = (const u64 *)one, *b = (const u64 *)other;
 
-	count->intervals += piece->whole_ns != 0;
-	if (piece->begin_bin == piece->end_bin)
-		sum = sum_of(key, piece->end_bin, count);
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
+}
+
+/* Moves a cell's sum to the map of its bin, which is the present one. */
+static __noinline int make_room(struct thread_cell *cell, u64 bin, struct thread_counts *count)
+{
+	const struct thread_time_sum none = {};
+	struct thread_time_sum *sum = sum_of(&cell->key, bin, count);
+
 	if (!sum)
-		return pass_on(key, piece, count);
+		return send_cell(cell, bin, count);
+	add_sum(sum, &cell->sum);
+	cell->sum = none;
+	return 0;
+}
+
+/* The cell of a key in the present bin. Running has a cell of its own. */
+static __always_inline struct thread_time_sum *cell_of(struct thread_slot *slot,
+						       const struct thread_time_key *key, u64 bin,
+						       struct thread_counts *count)
+{
+	u32 at = key->state == THREAD_STATE_RUNNING
+			 ? 0
+			 : 1 + ((u32)(key->stack_id ^ key->by) & (THREAD_CELLS - 2));
+	struct thread_cell *cell = &slot->cells[at];
+
+	if (slot->cells_bin != bin) {
+		send_cells(slot, count);
+		slot->cells_bin = bin;
+	}
+	if (!is_key(&cell->key, key)) {
+		if (is_used(cell))
+			make_room(cell, bin, count);
+		cell->key = *key;
+	}
+	return &cell->sum;
+}
+
+static __always_inline void add_piece(struct thread_time_sum *sum, const struct piece *piece)
+{
 	sum->ns += piece->end_ns - piece->begin_ns;
 	if (!piece->whole_ns)
-		return 0;
+		return;
 	sum->count++;
 	if (piece->whole_ns > sum->max_ns)
 		sum->max_ns = piece->whole_ns;
-	count->summed++;
+}
+
+/*
+ * Adds a piece of the thread's time under the key of its open interval. Not static: the verifier checks such a function
+ * once, not for each way that leads to it.
+ */
+__noinline int add_time(struct thread_slot *slot, const struct piece *piece,
+			struct thread_counts *count)
+{
+	if (!slot || !piece || !count)
+		return 0;
+	count->intervals += piece->whole_ns != 0;
+	if (piece->begin_bin != piece->end_bin)
+		return pass_on(&slot->key, piece, count);
+	add_piece(cell_of(slot, &slot->key, piece->end_bin, count), piece);
 	return 0;
 }
 

@@ -73,7 +73,7 @@ static __always_inline void end_state(struct thread_slot *slot, const struct mom
 	if (now->ns <= slot->since_ns)
 		return;
 	piece.whole_ns = now->ns - slot->since_ns;
-	add_time(&slot->key, &piece, count);
+	add_time(slot, &piece, count);
 }
 
 /* Notes who has run on a CPU so far, to know later who ran while the thread waited for the CPU. */
@@ -88,56 +88,72 @@ static __always_inline void note_runners(struct thread_slot *slot, u32 cpu, u64 
 		slot->ran_ns[of_cpu->role % THREAD_ROLES] += now_ns - of_cpu->since_ns;
 }
 
-/* Adds a runnable interval that ended, split by who ran on the CPU meanwhile. */
-static __noinline int end_wait(struct thread_slot *slot, const struct moment *now, u32 cpu,
-			       struct thread_counts *count)
+/*
+ * The role that ran longest on the CPU while the thread waited, and for how long. Where the thread was moved to this CPU
+ * meanwhile, who ran here last is known, not who ran there.
+ */
+static __always_inline u32 longest_runner(struct thread_slot *slot, const struct cpu_time *of_cpu,
+					  u32 cpu, u64 wait_ns, u64 *most_ns)
 {
-	struct cpu_time *of_cpu = &cpu_times[cpu & (BIN_CPUS - 1)];
-	u64 left_ns = now->ns - slot->since_ns, most_ns = 0, ran_ns;
-	struct piece piece = { .begin_ns = slot->since_ns,
-			       .begin_bin = slot->since_bin,
-			       .end_bin = now->bin };
-	u32 longest = THREAD_ROLE_UNKNOWN;
+	u64 last_ns = of_cpu->last_ns < wait_ns ? of_cpu->last_ns : wait_ns;
+	u8 longest = THREAD_ROLE_UNKNOWN;
 
-	if (now->ns <= slot->since_ns)
-		return 0;
+	*most_ns = 0;
 	if (slot->cpu != cpu) {
-		/* Moved to this CPU meanwhile: who ran here last is known, not who ran there. */
 		for (u32 i = 0; i < THREAD_ROLES; i++)
 			slot->ran_ns[i] = of_cpu->ran_ns[i];
-		ran_ns = of_cpu->last_ns;
-		slot->ran_ns[of_cpu->last_role % THREAD_ROLES] -= ran_ns < left_ns ? ran_ns
-										   : left_ns;
+		slot->ran_ns[of_cpu->last_role % THREAD_ROLES] -= last_ns;
 	}
 	for (u32 i = 1; i < THREAD_ROLES; i++) {
-		ran_ns = of_cpu->ran_ns[i] - slot->ran_ns[i];
-		if ((s64)ran_ns > (s64)most_ns) {
-			most_ns = ran_ns;
-			longest = i;
+		s64 ran_ns = of_cpu->ran_ns[i] - slot->ran_ns[i];
+
+		if (ran_ns > (s64)*most_ns) {
+			*most_ns = ran_ns;
+			*(volatile u8 *)&longest = i;
 		}
 	}
-	for (u32 i = 1; i < THREAD_ROLES; i++) {
-		ran_ns = of_cpu->ran_ns[i] - slot->ran_ns[i];
-		if ((s64)ran_ns <= 0 || i == longest)
+	return *(volatile u8 *)&longest;
+}
+
+/* Adds a runnable interval that ended, split by who ran on the CPU meanwhile. Not static: see add_time(). */
+__noinline int end_wait(struct thread_slot *slot, const struct moment *now, u32 cpu,
+			struct thread_counts *count)
+{
+	struct cpu_time *of_cpu = &cpu_times[cpu & (BIN_CPUS - 1)];
+	struct piece piece = {};
+	u64 left_ns, most_ns;
+	u32 longest;
+
+	if (!slot || !now || !count || now->ns <= slot->since_ns)
+		return 0;
+	left_ns = now->ns - slot->since_ns;
+	longest = longest_runner(slot, of_cpu, cpu, left_ns, &most_ns);
+	piece.begin_ns = slot->since_ns;
+	piece.begin_bin = slot->since_bin;
+	piece.end_bin = now->bin;
+	for (u32 i = 1; i < THREAD_ROLES && most_ns < left_ns; i++) {
+		s64 ran_ns = of_cpu->ran_ns[i] - slot->ran_ns[i];
+
+		if (ran_ns <= 0 || i == longest)
 			continue;
-		if (ran_ns > left_ns)
-			ran_ns = left_ns;
+		if (ran_ns > left_ns - most_ns)
+			ran_ns = left_ns - most_ns;
 		left_ns -= ran_ns;
 		piece.end_ns = piece.begin_ns + ran_ns;
 		slot->key.by = i;
-		add_time(&slot->key, &piece, count);
+		add_time(slot, &piece, count);
 		piece.begin_ns = piece.end_ns;
 	}
-	if (slot->cpu != cpu && left_ns > most_ns) {
+	if (left_ns > most_ns) {
 		piece.end_ns = piece.begin_ns + left_ns - most_ns;
 		slot->key.by = THREAD_ROLE_UNKNOWN;
-		add_time(&slot->key, &piece, count);
+		add_time(slot, &piece, count);
 		piece.begin_ns = piece.end_ns;
 	}
 	piece.end_ns = now->ns;
 	piece.whole_ns = now->ns - slot->since_ns;
 	slot->key.by = longest;
-	return add_time(&slot->key, &piece, count);
+	return add_time(slot, &piece, count);
 }
 
 static __always_inline void note_lock(struct thread_time_key *key, struct task_struct *task)
@@ -202,8 +218,8 @@ static __noinline int end_thread(struct thread_slot *slot, struct task_struct *t
 	__sync_val_compare_and_swap(&slot->use, THREAD_SLOT_TAKEN, THREAD_SLOT_ENDED);
 	if (!event)
 		return 0;
-	__builtin_memset(event, 0, sizeof(*event));
-	event->ended = at;
+	event->kind = THREAD_EVENT_ENDED;
+	event->slot = at;
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
@@ -263,9 +279,17 @@ static __always_inline void add_unnumbered(struct cpu_time *of_cpu, u32 cpu,
 			       .end_bin = now->bin,
 			       .whole_ns = now->ns - of_cpu->since_ns };
 
+	struct thread_time_sum *sum;
+
 	count->no_context++;
-	if (of_cpu->since_ns && now->ns > of_cpu->since_ns)
-		add_time(&key, &piece, count);
+	if (!of_cpu->since_ns || now->ns <= of_cpu->since_ns)
+		return;
+	count->intervals++;
+	sum = piece.begin_bin == piece.end_bin ? sum_of(&key, piece.end_bin, count) : NULL;
+	if (sum)
+		add_piece(sum, &piece);
+	else
+		pass_on(&key, &piece, count);
 }
 
 /* Length of the run that is under way, or of the last one, by the scheduler's account. */
@@ -351,6 +375,7 @@ static __always_inline void switch_out(void *ctx, struct task_struct *prev, bool
 		u32 at = context->thread_slot;
 
 		context->thread_slot = 0;
+		send_cells(slot, count);
 		end_thread(slot, prev, at, now->ns);
 		return;
 	}

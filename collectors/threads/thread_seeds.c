@@ -42,6 +42,7 @@ static void give_back(struct thread_slot *slot)
 static bool make_context(int tid, bool is_leader, const struct thread_slot *slot)
 {
 	struct task_context context = { .thread = slot->number,
+					.sleep_stack_id = -1,
 					.thread_slot = slot - seeds->slots + 1 };
 	int fd = syscall(SYS_pidfd_open, tid, is_leader ? 0 : PIDFD_THREAD), err;
 

@@ -38,7 +38,7 @@
 
 #define BATCH	     512
 #define SUMS_ENTRIES 16384 /* keys in one bin */
-#define LATE_EVENTS  65536 /* intervals that wait until their bins are over */
+#define LATE_EVENTS  65536 /* events that wait until their bins are over */
 
 static struct collector_state state = { .begins = "" };
 static struct threads_bpf *skel;
@@ -296,32 +296,51 @@ static void end_slot(struct thread_slot *slot)
 	__atomic_store_n(&slot->use, THREAD_SLOT_FREE, __ATOMIC_RELEASE);
 }
 
+static void end_if_over(struct thread_slot *slot)
+{
+	if (__atomic_load_n(&slot->use, __ATOMIC_ACQUIRE) == THREAD_SLOT_ENDED)
+		end_slot(slot);
+}
+
 static int take_event(void *unused, void *data, size_t bytes)
 {
 	const struct thread_event *event = data;
 
 	(void)unused;
 	(void)bytes;
-	if (event->ended) {
-		if (__atomic_load_n(&slots[event->ended - 1].use, __ATOMIC_ACQUIRE) ==
-		    THREAD_SLOT_ENDED)
-			end_slot(&slots[event->ended - 1]);
-	} else if (pending_count < LATE_EVENTS) {
+	if (event->kind == THREAD_EVENT_ENDED)
+		end_if_over(&slots[event->slot - 1]);
+	else if (pending_count < LATE_EVENTS)
 		pending[pending_count++] = *event;
-	} else if (event->whole_ns) {
-		reason_add(state.lost, "recorder late", 1);
-	}
+	else
+		reason_add(state.lost, "recorder late",
+			   event->kind == THREAD_EVENT_SUM ? event->sum.count
+							   : event->whole_ns != 0);
 	return 0;
 }
 
-/* Splits the intervals whose bins are all over. */
-static void split_pending(bool last)
+static uint64_t last_bin(const struct thread_event *event)
+{
+	return event->kind == THREAD_EVENT_SUM ? event->bin : bins_number(event->end_ns);
+}
+
+static void add_rows(const struct thread_event *event)
+{
+	if (event->kind == THREAD_EVENT_SUM)
+		thread_rows_add(bins_start_ns(event->bin), bins_length_ns(event->bin), &event->key,
+				&event->sum);
+	else
+		thread_rows_split(event);
+}
+
+/* Adds the rows of events whose bins are all over. */
+static void add_pending(bool last)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < pending_count; i++) {
-		if (last || bins_number(pending[i].end_ns) < skel->bss->drained_to)
-			thread_rows_split(&pending[i]);
+		if (last || last_bin(&pending[i]) < skel->bss->drained_to)
+			add_rows(&pending[i]);
 		else
 			pending[kept++] = pending[i];
 	}
@@ -344,6 +363,11 @@ static void end_recording(void)
 			thread_rows_split(&event);
 			open++;
 		}
+		for (int cell = 0; cell < THREAD_CELLS; cell++)
+			if (slot->cells[cell].sum.ns || slot->cells[cell].sum.samples)
+				thread_rows_add(bins_start_ns(slot->cells_bin),
+						bins_length_ns(slot->cells_bin),
+						&slot->cells[cell].key, &slot->cells[cell].sum);
 		write_thread(slot);
 	}
 	reason_set(state.notes, "intervals open at the end", open);
@@ -388,7 +412,7 @@ static void drain(bool last)
 {
 	ring_buffer__consume(ring);
 	bins_drain(&bins, last);
-	split_pending(last);
+	add_pending(last);
 	if (last)
 		end_recording();
 	else if (samples)
