@@ -13,6 +13,7 @@ from analysis.figures.panel import Graph, Panel
 from analysis.measures.threads.over_time import SERIES
 
 HEIGHT_IN = 0.95
+LEAST_IN_LEGEND = 0.01  # of the panel's highest value
 LABELS = {
     "user": "own code",
     "kernel": "in the kernel",
@@ -37,6 +38,7 @@ def _draw(ax: Axes, graph: Graph) -> list[Handle]:
     if threads is None:
         return []
     base = np.zeros(graph.results.timeline.bins)
+    highest = float(np.sum(list(threads.over_time.values()), axis=0).max(initial=0.0))
     handles: list[Handle] = []
     for key in (key for key in SERIES if key in threads.over_time):
         top = base + threads.over_time[key]
@@ -45,7 +47,8 @@ def _draw(ax: Axes, graph: Graph) -> list[Handle]:
         ax.stairs(top, edges, baseline=base, fill=True, fc=color, ec=ink, hatch=hatch, lw=0)
         # a white edge: in greyscale, neighbours may be equally dark
         ax.stairs(base, edges, baseline=None, color="white", lw=0.4)
-        handles.append(Patch(label=LABELS[key], fc=color, ec=ink, hatch=hatch, lw=0))
+        if (top - base).max(initial=0.0) >= LEAST_IN_LEGEND * highest:
+            handles.append(Patch(label=LABELS[key], fc=color, ec=ink, hatch=hatch, lw=0))
         base = top
     from_zero(ax, float(base.max(initial=0.0)), 3)
     return handles[::-1]
