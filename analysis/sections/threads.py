@@ -37,7 +37,7 @@ HELD_UP_BY = {"kernel": "kernel threads", "recorder": "the recorder", "other": "
 DEFINITION = (
     "time: of all threads of the role together; %: of their time without waits of their own will (no"
     " work, children, sleep, pipes). waits: that ended; in: the function that the kernel stack names, by the"
-    " rules of analysis/causes. on a CPU: split by CPU samples into own code, kernel, interrupts, spinning."
+    " rules of analysis/causes. on a CPU: split by CPU samples into own code, kernel, softirqs, spinning."
     " ready: runnable, by what ran on that CPU meanwhile. The kernel's own counts: run time and run delay of"
     " /proc/PID/schedstat, I/O delay of taskstats."
 )

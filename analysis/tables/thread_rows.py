@@ -36,7 +36,7 @@ STATES = (RUNNING, RUNNABLE, *WAITING, *SPLIT, "unknown")
 NEEDED = ("bin_ns", "length_ns", "ns", "thread", "state", "stack_id")
 NUMBERS = (  # further fields; 0 where an older recorder has none
     *("count", "max_ns", "by", "call", "call_target", "lock_kind", "lock_id", "work_id", "in_transaction"),
-    *("samples", "samples_user", "samples_irq", "samples_softirq", "samples_spin"),
+    *("samples", "samples_user", "samples_softirq", "samples_spin"),
 )
 CODES = 256
 COMM_BYTES, PLACE_BYTES = 48, 60
@@ -195,11 +195,10 @@ class _Converter:
 
     def _hits_of(self, chunk: Chunk) -> npt.NDArray[np.int64]:
         """Samples of each row by SPLIT."""
-        user, irq, softirq, spin, all_hits = (
+        user, irq, spin, all_hits = (
             self._field(chunk, name)
-            for name in ("samples_user", "samples_irq", "samples_softirq", "samples_spin", "samples")
+            for name in ("samples_user", "samples_softirq", "samples_spin", "samples")
         )
-        irq = irq + softirq
         kernel = np.maximum(all_hits - user - irq - spin, 0)
         return np.stack([user, kernel, irq, spin], axis=1)
 

@@ -71,7 +71,8 @@ TABLE = TableSpec(
             "state",
             "category",
             "",
-            "user, kernel, irq, spin: on a CPU, split by samples; running: on a CPU, without samples;"
+            "user, kernel, irq (a softirq on its back), spin: on a CPU, split by samples; running: on a CPU,"
+            " without samples;"
             " runnable; sleeping (interruptible); blocked (uninterruptible); io_wait (asleep in I/O, as the"
             " kernel marks it); other (stopped, traced)",
         ),

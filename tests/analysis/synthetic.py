@@ -243,7 +243,6 @@ THREAD_TIME: Sequence[Field] = (
     ("work_id", "I", "u32", 1, None),
     ("samples", "I", "u32", 1, None),
     ("samples_user", "I", "u32", 1, None),
-    ("samples_irq", "I", "u32", 1, None),
     ("samples_softirq", "I", "u32", 1, None),
     ("samples_spin", "I", "u32", 1, None),
     ("state", "B", "u8", 1, "thread_state"),

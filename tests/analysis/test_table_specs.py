@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -160,22 +160,45 @@ def test_columns_are_the_fields_of_counters(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", sorted(synthetic.TABLES))
 def test_synthetic_records_have_the_recorders_fields(table: str) -> None:
     """Types and enums of the fixtures; columns with if_missing may be absent, as in an older recording."""
-    written = {name: (kind, count, enum) for name, _, kind, count, enum in synthetic.TABLES[table]}
+    written = written_fields(synthetic.TABLES[table])
     columns = {column.name: column for column in TABLES[table].columns}
     assert set(written) <= set(columns)
     assert {name for name, c in columns.items() if c.if_missing is None} <= set(written)
     if table not in STRUCTS:
         return
-    file, struct_name = STRUCTS[table]
+    assert_recorded(written, *STRUCTS[table])
+
+
+def test_thread_time_fixture_has_the_recorders_fields() -> None:
+    """Conversion makes the table's columns from these, from other files and by rules."""
+    written = written_fields(synthetic.THREAD_TIME)
+    members = assert_recorded(written, "threads/threads", "thread_time_record")
+    assert set(written) == {name for name in members if not name.startswith("pad")}
+    made = {"tid", "comm", "role", "cause", "place"}
+    consumed = {"samples_user", "samples_softirq", "samples_spin"}
+    assert {column.name for column in TABLES["thread_time"].columns} == (set(written) | made) - consumed
+
+
+Written = dict[str, tuple[str, int, str | None]]
+
+
+def written_fields(layout: Sequence[synthetic.Field]) -> Written:
+    """Type, elements and enum of each field of a fixture."""
+    return {name: (kind, count, enum) for name, _, kind, count, enum in layout}
+
+
+def assert_recorded(written: Written, file: str, struct_name: str) -> dict[str, Member]:
+    """The fixture's fields and enums are the recorder's; returns the struct's members."""
     btf = Btf(TREE / f"build/bpf/{file}.bpf.o")
     members = btf.members(struct_name)
     for name, (kind, count, enum) in written.items():
         member = members[name]
-        assert (kind, count) == (member.type, member.count), f"{table}.{name}"
+        assert (kind, count) == (member.type, member.count), f"{struct_name}.{name}"
         if member.enum:
-            assert enum == member.enum, f"{table}.{name}"
+            assert enum == member.enum, f"{struct_name}.{name}"
         if enum and enum != "block_flag":
             assert synthetic.ENUMS[enum] == btf.enum(enum), enum
+    return members
 
 
 def test_each_field_of_a_table_is_read_by_its_columns_kind() -> None:

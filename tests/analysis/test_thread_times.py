@@ -136,7 +136,7 @@ def test_phases_sum_to_the_run_and_equal_a_naive_sum(tmp_path: Path, seed: int) 
 
 
 def test_running_time_is_split_by_samples_without_loss(tmp_path: Path) -> None:
-    own = {"samples": 10, "samples_user": 5, "samples_irq": 1, "samples_softirq": 1, "samples_spin": 2}
+    own = {"samples": 10, "samples_user": 5, "samples_softirq": 2, "samples_spin": 2}
     times = [
         {"bin_ns": FIRST_BIN, "ns": 50 * MS + 3, "count": 7, "max_ns": 9 * MS, "state": "running", **own},
         # without samples: as the thread's others in this phase

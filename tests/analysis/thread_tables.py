@@ -76,10 +76,8 @@ def random_spec(seed: int, rows: int = 900) -> Spec:
         if state == "runnable":
             row["by"] = draw.choice(["workload", "kernel", "recorder", "idle", "unknown"])
         if state == "running" and draw.random() < 0.7:
-            hits = [draw.randrange(0, 9) for _ in range(5)]
-            row |= dict(
-                zip(("samples_user", "samples_irq", "samples_softirq", "samples_spin"), hits, strict=False)
-            )
+            hits = [draw.randrange(0, 9) for _ in range(4)]
+            row |= dict(zip(("samples_user", "samples_softirq", "samples_spin"), hits, strict=False))
             row["samples"] = sum(hits)
         records.append(row)
     phases = [

@@ -121,7 +121,7 @@ def text_of(kind: str) -> str:
 CPU_TEXTS: Mapping[str, str] = {
     "user": "on a CPU, own code",
     "kernel": "on a CPU, kernel",
-    "irq": "on a CPU, interrupts",
+    "irq": "on a CPU, softirqs",
     "spin": "on a CPU, spinning",
     RUNNING: "on a CPU",
 }
