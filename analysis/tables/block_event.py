@@ -1,60 +1,103 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Gives requests of Btrfs commits their event, by thread and time.
+"""Gives requests the events that the recorder could not name as they were sent, by thread and time.
 
-The kernel shows a Btrfs commit when it has ended, with its begin. While it lasts the recorder can't tell that
-the thread works for it, so its requests name no event: they are those that the thread sent meanwhile.
+- Btrfs commits: the kernel shows one when it has ended, with its begin. Its requests are those that the
+  thread sent meanwhile.
+- Readahead: a moment, just before the thread sends the window's reads of this inode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from analysis.errors import TableError
 from analysis.rundir.run import Run
 from analysis.tables.rec import Recording, open_recording
-from analysis.tables.row_time import Chunk
+from analysis.tables.row_time import I64, Chunk
 
 EVENTS_FILE = "raw/recorder/event.rec"
-SHOWN_AT_END = "btrfs_commit"
-NEEDED = ("start_ns", "end_ns", "tid", "event_id", "kind")
-FIELDS = ("event_id", "event_kind", "pid", "queue_ns")
+COMMIT, READAHEAD = "btrfs_commit", "readahead"
+NEEDED = ("start_ns", "end_ns", "tid", "event_id", "kind", "ino")
+FIELDS = ("event_id", "event_kind", "pid", "queue_ns", "flags", "ino", "op")
+FLAG_AHEAD = 16  # BLOCK_FLAG_AHEAD in bpf/block/block_records.h
+WINDOW_NS = 10_000_000  # a window's reads are sent within microseconds, unless the thread loses its CPU
+
+
+@dataclass(frozen=True)
+class _Events:
+    """Events of one kind in the order of thread and begin."""
+
+    code: int  # of the kind, in the block table's event_kind
+    rows: Chunk
+    tids: npt.NDArray[np.integer]
+    keys: I64  # thread and begin as one number
+    first_ns: int
+    span_ns: int
+
+    @classmethod
+    def make(cls, code: int, rows: Chunk) -> _Events:
+        tids, number = np.unique(rows["tid"], return_inverse=True)
+        start = rows["start_ns"].astype(np.int64)
+        first, span = int(start.min()), int(start.max() - start.min()) + 2
+        keys = number.astype(np.int64) * span + (start - first)
+        order = np.argsort(keys, kind="stable")
+        return cls(code, rows[order], tids, keys[order], first, span)
+
+    def before(self, chunk: Chunk, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], Chunk]:
+        """The rows whose thread had such an event before, and the last one of each."""
+        number = np.minimum(np.searchsorted(self.tids, chunk["pid"][rows]), self.tids.size - 1)
+        is_known = self.tids[number] == chunk["pid"][rows]
+        since = np.clip(chunk["queue_ns"][rows].astype(np.int64) - self.first_ns, -1, self.span_ns - 2)
+        at = np.searchsorted(self.keys, number * self.span_ns + since, side="right") - 1
+        event = self.rows[np.maximum(at, 0)]
+        is_found = is_known & (since >= 0) & (at >= 0) & (event["tid"] == chunk["pid"][rows])
+        return rows[is_found], event[is_found]
 
 
 def join_events(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
     """Return a function that fills in event_id and event_kind in a chunk of block records."""
-    codes = [code for code, kind in recording.enums.get("event_kind", {}).items() if kind == SHOWN_AT_END]
-    commits = _commits(run) if codes and set(FIELDS) <= set(recording.dtype.names or ()) else None
-    if commits is None or not commits.size:
+    if not set(FIELDS) <= set(recording.dtype.names or ()):
         return lambda chunk: chunk
+    codes = {kind: code for code, kind in recording.enums.get("event_kind", {}).items()}
+    found = {kind: _Events.make(codes[kind], rows) for kind, rows in _read(run).items() if kind in codes}
+    reads = [code for code, op in recording.enums.get("op", {}).items() if op == "read"]
 
     def join(chunk: Chunk) -> Chunk:
-        rows = np.flatnonzero((chunk["event_id"] == 0) & np.isin(chunk["pid"], commits["tid"]))
-        # commits of one file system follow each other; of several few overlap: the last that began counts
-        at = np.searchsorted(commits["start_ns"], chunk["queue_ns"][rows], side="right") - 1
-        of = commits[np.maximum(at, 0)]
-        is_inside = (at >= 0) & (chunk["queue_ns"][rows] <= of["end_ns"]) & (chunk["pid"][rows] == of["tid"])
-        # in place: a chunk is a buffer of its own, which the next one overwrites
-        chunk["event_id"][rows[is_inside]] = of["event_id"][is_inside]
-        chunk["event_kind"][rows[is_inside]] = codes[0]
+        for kind, events in found.items():
+            rows = np.flatnonzero(chunk["event_id"] == 0)
+            if kind == READAHEAD:
+                is_ahead = (chunk["flags"][rows] & FLAG_AHEAD != 0) & np.isin(chunk["op"][rows], reads)
+                rows, event = events.before(chunk, rows[is_ahead])
+                end_ns = event["start_ns"] + np.uint64(WINDOW_NS)
+                is_of = (event["ino"] == chunk["ino"][rows]) & (chunk["queue_ns"][rows] <= end_ns)
+            else:
+                rows, event = events.before(chunk, rows)
+                is_of = chunk["queue_ns"][rows] <= event["end_ns"]
+            # in place: a chunk is a buffer of its own, which the next one overwrites
+            chunk["event_id"][rows[is_of]] = event["event_id"][is_of]
+            chunk["event_kind"][rows[is_of]] = events.code
         return chunk
 
     return join
 
 
-def _commits(run: Run) -> Chunk | None:
-    """The commits in the order of their begin; None: no events were recorded, or they are damaged."""
+def _read(run: Run) -> dict[str, Chunk]:
+    """The events by kind; none if no events were recorded, or they are damaged."""
     try:
         recording = open_recording(run.open_path / EVENTS_FILE, "event")
     except (TableError, OSError):
-        return None
+        return {}
     if not set(NEEDED) <= set(recording.dtype.names or ()):
-        return None
-    wanted = [code for code, kind in recording.enums.get("kind", {}).items() if kind == SHOWN_AT_END]
-    # a chunk is overwritten by the next one: the rows are copies
-    parts = [chunk[np.isin(chunk["kind"], wanted)] for chunk in recording.chunks()]
-    if not parts:
-        return None
-    commits = np.concatenate(parts)
-    return np.asarray(commits[np.argsort(commits["start_ns"], kind="stable")])
+        return {}
+    rows = {}
+    for code, kind in recording.enums.get("kind", {}).items():
+        if kind in (COMMIT, READAHEAD):
+            # a chunk is overwritten by the next one: the rows are copies
+            parts = [chunk[chunk["kind"] == code] for chunk in recording.chunks()]
+            if sum(part.size for part in parts):
+                rows[kind] = np.concatenate(parts)
+    return rows

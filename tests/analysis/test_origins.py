@@ -108,6 +108,25 @@ def test_requests_of_a_btrfs_commit_are_found_by_thread_and_time(tmp_path: Path)
     assert whys(tmp_path / "r", rows, [event, earlier]) == [row["why"] for row in rows]
 
 
+def test_reads_ahead_are_found_by_thread_inode_and_time(tmp_path: Path) -> None:
+    ahead: dict[str, Any] = {"call": "read", "op": "read", "flags": 16, "pid": 50, "ino": 7}
+    rows = [
+        sent("readahead", **ahead),
+        sent("readahead", **ahead),
+        sent("read()", **{**ahead, "flags": 0}),
+        sent("read()", **{**ahead, "ino": 8}),
+        sent("read()", **{**ahead, "pid": 51}),
+        sent("read()", **ahead),  # of the next event, a miss
+    ]
+    windows = [(0.9, "ahead", 50, 7), (5.9, "miss", 50, 7), (4.5, "miss", 51, 7)]
+    events = [
+        {"event_id": i, "kind": "readahead", "why": why, "tid": tid, "ino": ino, "start_ns": at, "end_ns": at}
+        for i, (ms, why, tid, ino) in enumerate(windows, 1)
+        for at in [START_NS + int(ms * 1_000_000)]
+    ]
+    assert whys(tmp_path / "r", rows, events) == [row["why"] for row in rows]
+
+
 def charged_one_by_one(row: dict[str, Any], event_whys: dict[int, str]) -> str:
     """The first rule that fits, each of its keys compared on its own."""
 
