@@ -94,8 +94,8 @@ def test_commits_after_a_remount_have_their_askers(tmp_path: Path) -> None:
         for number in range(SYNCS):
             write(system.folder / f"synced{number}", b"x", sync=True)
             subprocess.run(["umount", system.folder], check=True)
-            mount = ["mount", "-o", "commit=600", f"/dev/{system.disk}", system.folder]
-            subprocess.run(mount, check=True)
+            disk = f"/dev/{system.disk}"
+            subprocess.run(["mount", "-o", "commit=600", disk, system.folder], check=True)
     commits = rows(run, "jbd2_commit", system.dev)
     synced = [row for row in commits if row["asker_call"] == "fsync"]
     assert [(row["why"], row["asker_tid"]) for row in synced] == [("fsync", os.getpid())] * SYNCS
@@ -258,7 +258,8 @@ def test_a_sync_writes_what_became_dirty(name: str, tmp_path: Path) -> None:
         rounds = rows(run, "writeback", system.dev)
         ino = (system.folder / "file").stat().st_ino
     asked = [row for row in rounds if row["why"] == "sync"]
-    assert asked and {row["asker_call"] for row in asked} == {"syncfs"}
+    # Kernels that can keep no data with a task do not tell its call; another program may sync everything.
+    assert asked and {row["asker_call"] for row in asked} <= {"syncfs", "sync", "none"}
     assert {row["why"] for row in rounds} <= {"sync", "background"}  # others may dirty most of memory
     dirtied = run.table("dirtied")
     assert dirtied["bytes"].sum() == size_bytes
@@ -324,8 +325,6 @@ def test_windows_of_readahead_are_what_was_read(name: str, tmp_path: Path) -> No
             for page in range(MIB // PAGE_BYTES):
                 os.pread(file, PAGE_BYTES, page * PAGE_BYTES)
         os.close(file)
-    if not shown(run, "readahead"):
-        pytest.skip("the kernel shows no windows: use 6.18 or newer")
     windows = [row for row in rows(run, "readahead", system.dev) if row["ino"] == ino]
     assert [row["why"] for row in windows] == ["miss"] + ["ahead"] * (len(windows) - 1)
     assert len(windows) > 2
@@ -373,5 +372,8 @@ def test_the_recording_says_which_kinds_the_kernel_shows(tmp_path: Path) -> None
     assert all(line["shown"] is (line["why"] == "") for line in lines)
     kinds = Counter(line["kind"] for line in lines)
     assert max(kinds.values()) == 1
-    for kind in ("jbd2_commit", "writeback", "dirty_throttle", "direct_reclaim"):
+    for kind in ("writeback", "dirty_throttle", "direct_reclaim"):
         assert shown(run, kind), kind
+    types = Path("/sys/kernel/btf")
+    is_known = b"btf_trace_jbd2_start_commit" in (types / "vmlinux").read_bytes() or (types / "jbd2").exists()
+    assert shown(run, "jbd2_commit") is is_known

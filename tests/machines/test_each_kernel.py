@@ -31,6 +31,11 @@ TRUTH = {
         "test_calls_queued.py::test_every_request_byte_and_error_is_exact[aio]",
     ),
     "counters": ("test_counters.py::test_disk_counters_are_exact_over_the_recording",),
+    "events": (
+        "test_events.py::test_a_sync_writes_what_became_dirty[ext4]",
+        "test_events.py::test_each_sync_of_ext4_has_a_commit_with_its_asker_and_phases",
+        "test_events.py::test_the_recording_says_which_kinds_the_kernel_shows",
+    ),
     "locks": (
         "test_locks.py::test_pipe_storm_counts_every_wait_and_splits_it",
         "test_lock_truth.py::test_sleeping_holder_of_a_file_is_found[ext4]",
