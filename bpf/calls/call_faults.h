@@ -195,7 +195,10 @@ int BPF_PROG(folio_dirtied, void *folio, struct address_space *mapping)
 	return dirtied(mapping);
 }
 
-/* before Linux kernel commit 203a31516616 ("mm/writeback: Add __folio_mark_dirty()") (in v5.16) */
+/*
+ * before Linux kernel commit b9b0ff61eef5 ("mm/writeback: Convert tracing writeback_page_template to folios") (in
+ * v5.16)
+ */
 SEC("tp_btf/writeback_dirty_page")
 int BPF_PROG(page_dirtied, void *page, struct address_space *mapping)
 {

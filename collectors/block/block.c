@@ -312,7 +312,8 @@ static int adapt_to_kernel(void)
 	    bpf_program__set_autoload(skel->progs.rq_merge, sees_merge) ||
 	    bpf_program__set_autoload(skel->progs.bio_remap, have_volumes) ||
 	    bpf_program__set_autoload(skel->progs.rq_remap, have_volumes) ||
-	    bpf_program__set_autoload(skel->progs.bio_complete, have_volumes))
+	    bpf_program__set_autoload(skel->progs.bio_complete, have_volumes) ||
+	    bpf_program__set_autoload(skel->progs.task_waking, skel->rodata->have_task_contexts))
 		return collector_off(&state, "report this", "a program can't be left out");
 	return 0;
 }
