@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import (
+    SLOWER,
     Recording,
     cgroup,
     compile_program,
@@ -49,6 +51,12 @@ class Named:
         for column, value in values.items():
             mask &= (self.names[column] if column in self.names else self.rows[column]) == value
         return self.rows[mask]
+
+    def causes(self) -> Counter[tuple[str, str, int]]:
+        """Count the workload's wakes by context, cause and sureness."""
+        of_workload = self.names["wakee_role"] == "workload"
+        columns = (self.names["context"], self.names["cause"], self.rows["sure"])
+        return Counter(zip(*(column[of_workload].tolist() for column in columns), strict=True))
 
 
 def named(run: Recording, table: str) -> Named:
@@ -196,7 +204,7 @@ def test_wakes_by_completions_name_the_request(tmp_path: Path) -> None:
         if row["complete_ns"]
     }
     by_request = wakes.where(wakee_role="workload", cause="request", sure=1)
-    assert len(by_request) >= 0.99 * READS
+    assert len(by_request) >= 0.99 * READS, wakes.causes()
     late = 0
     for row in by_request:
         issue_ns, complete_ns = blocks.get((row["dev"], row["sector"]), (0, 0))
@@ -234,7 +242,7 @@ def test_a_storm_gives_up_whole_windows(tmp_path: Path) -> None:
     assert source["notes"]["windows given up"] == len(windows)
     assert all(first["end_ns"] <= second["start_ns"] for first, second in pairwise(windows))
     skipped = sum(window["switches"] for window in windows)
-    assert skipped > 20_000
+    assert skipped > 20_000 // SLOWER
     assert source["lost"]["given up: over the budget"] >= skipped
     times = np.concatenate([switches.rows["t_ns"], wakes.rows["t_ns"]])
     for window in windows:
