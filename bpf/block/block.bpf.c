@@ -445,8 +445,10 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	u64 position;
 	int disk;
 
-	if (!dev)
+	if (!dev) {
+		begin_foreign_completion(rq);
 		return 0;
+	}
 	disk = dev->index;
 	if (have_volumes && dev->flags & DEV_VOLUME) {
 		/* dm-multipath: a request of its own. Its end in parts, the last of which has no bytes, does not matter. */

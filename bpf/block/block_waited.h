@@ -41,6 +41,21 @@ static __always_inline void begin_completion(struct request *rq, u64 address, u3
 	completion->dev = dev;
 }
 
+/*
+ * The request of a disk that is not recorded: the one below a loop device. It has no row, but those who are woken waited
+ * for it, and not for a recorded one that ended before it in the same interrupt.
+ */
+static __always_inline void begin_foreign_completion(struct request *rq)
+{
+	struct gendisk *disk = disk_of(rq);
+
+	if (cpu_context_now() == CPU_CONTEXT_TASK)
+		completion_forget();
+	else
+		begin_completion(rq, 0, disk->major << 20 | disk->first_minor, rq->__sector,
+				 NO_POSITION);
+}
+
 static __always_inline bool ends_bios(const struct block_completion *completion)
 {
 	struct request *rq = (void *)completion->request;

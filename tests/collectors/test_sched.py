@@ -139,7 +139,7 @@ def test_switches_are_those_that_the_kernel_counted(tmp_path: Path) -> None:
 
     # A player is woken by the other one; who sleeps by the clock, by a timer's interrupt.
     timers = wakes.where(wakee_role="workload", cause="timer")
-    assert SLEEPS <= len(timers) <= SLEEPS + 5
+    assert SLEEPS <= len(timers) <= SLEEPS + 5, wakes.causes()
     assert len(set(timers["wakee"].tolist()) & begun) == 1
     assert {str(one) for one in wakes.names["context"][wakes.names["cause"] == "timer"]} <= {
         "hardirq",
