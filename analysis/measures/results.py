@@ -168,7 +168,7 @@ def measure(
             tables.lock_wait,
             tables.counter,
         ),
-        origins=measure_origins(tables, views, app, window, timeline),
+        origins=measure_origins(run, tables, views, app, window, timeline),
         stack=measure_stack(
             tables.stack_of_run,
             tables.block,

@@ -9,6 +9,7 @@ from analysis import units
 from analysis.measures.origin.events import EventResults, EventRow, Longest
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
+from analysis.rundir.device_number import device_text
 from analysis.rundir.run import Run
 from analysis.sections.spec import SectionSpec
 from analysis.tables import event_kind
@@ -16,6 +17,7 @@ from analysis.tables.event_kind import EventKind
 from analysis.tables.load import Tables
 
 MOST_LONGEST = 6
+MOST_OTHERS = 4
 # Of these file systems a kernel shows no events of their own: only writeback, throttling and reclaim.
 SILENT = ("ext2", "jfs", "reiserfs", "vfat", "exfat", "ntfs3", "fuseblk")
 # Kinds of events that a file system alone has begin with this.
@@ -57,6 +59,10 @@ def build_events(run: Run, tables: Tables, results: Results) -> list[Section]:
         _longest(kind, events.longest[kind], results)
         for kind in [row.kind for row in events.rows if row.max_ns][:MOST_LONGEST]
     ]
+    if events.others:
+        shown = ", ".join(f"{device_text(dev)} {n:,}" for dev, n in list(events.others.items())[:MOST_OTHERS])
+        count = sum(events.others.values())
+        section.notes.append(f"left out: {count:,} events of other file systems, by device ({shown})")
     kinds = tables.get(event_kind.TABLE)
     section.notes += _not_shown(run, kinds if kinds is not None else {})
     section.definition = DEFINITION

@@ -42,6 +42,7 @@ def events() -> list[dict[str, Any]]:
                 "bytes": rng.randrange(10**6),
                 "p3_ns": length // 4,
                 "p4_ns": length // 2,
+                "dev": rng.choice([0, 7 << 20 | 3, 7 << 20 | 3, 254 << 20]),
                 "asker_call": rng.choice(["none", "fsync"]),
                 "comm": b"jbd2/loop3-8",
             }
@@ -54,6 +55,8 @@ def inside(rows: list[dict[str, Any]], kind: str, why: str = "") -> list[tuple[i
     found = []
     for row in rows:
         # conversion leaves out what ended before, or began after
+        if row["dev"] == 254 << 20:  # another file system's
+            continue
         if row["kind"] != kind or (why and row["why"] != why) or row["end_ns"] < START_NS:
             continue
         if row["start_ns"] <= END_NS:
@@ -129,10 +132,12 @@ def test_shares_of_bins_sum_to_the_time_under_way(measured: tuple[Any, ...]) -> 
 
 
 def test_section_says_what_the_kernel_does_not_show(measured: tuple[Any, ...]) -> None:
-    *_, text = measured
+    rows, *_, text = measured
     section = text[text.index("FILE-SYSTEM EVENTS") :].split("\nSEEKS")[0]
     assert "not shown: jbd2_fast_commit (no tracepoint)" in section
     assert "f2fs_gc" not in section  # another file system's
+    others = sum(row["dev"] == 254 << 20 and row["end_ns"] >= START_NS for row in rows)
+    assert f"left out: {others} events of other file systems, by device (254:0 {others})" in section
     assert "asked by fsync()" in section or "longest jbd2_commit" in section
     assert all(len(line) <= 80 for line in section.splitlines())
 

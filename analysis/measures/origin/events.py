@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """File-system events by kind and reason: how many, how long, of how many bytes; the phases of commits.
 
+Events of other file systems are counted apart: that below a loop device, or one that another program uses.
 An event that began before the window, or ended after it, counts with the part inside.
 """
 
@@ -15,6 +16,9 @@ import numpy.typing as npt
 from analysis.measures.common.intervals import joined
 from analysis.measures.common.statistics import percentiles
 from analysis.measures.common.timeline import F64, Timeline
+from analysis.rundir.device_number import device_number
+from analysis.rundir.run import Run
+from analysis.rundir.tested import tested_filesystem
 from analysis.tables.event import PHASES, Event
 from analysis.tables.store import I64
 
@@ -65,12 +69,24 @@ class EventResults:
     phases: list[PhaseRow]
     longest: Mapping[str, Longest]
     covered: Mapping[str, F64]  # by kind: share of each bin in which one was under way
+    others: Mapping[int, int]  # left out: events by the device of their file system, most first
 
 
-def measure_events(event: Event, timeline: Timeline) -> EventResults:
-    """Events that overlap the timeline."""
+def own_devices(run: Run) -> frozenset[int]:
+    """Numbers of the tested file system and its devices."""
+    tested = tested_filesystem(run)
+    numbers = (device_number(text) for text in tested.numbers | tested.devices)
+    return frozenset(number for number in numbers if number is not None)
+
+
+def measure_events(event: Event, timeline: Timeline, own: frozenset[int]) -> EventResults:
+    """Events that overlap the timeline. own: see own_devices(); empty: all are the tested file system's."""
     first, last = int(timeline.edges_ns[0]), int(timeline.edges_ns[-1])
     inside = (event.end_ns >= first) & (event.start_ns <= last)
+    is_own = (event.dev == 0) | np.isin(event.dev, sorted(own)) | (not own)
+    devices, counts = np.unique(event.dev[inside & ~is_own], return_counts=True)
+    others = {int(devices[i]): int(counts[i]) for i in np.argsort(-counts, kind="stable")}
+    inside &= is_own
     begin = np.clip(event.start_ns, first, last)
     end = np.maximum(np.clip(event.end_ns, first, last), begin)  # a foreign run may have any times
     rows, by_why, phases, longest, covered = [], {}, [], {}, {}
@@ -84,7 +100,7 @@ def measure_events(event: Event, timeline: Timeline) -> EventResults:
         longest[kind] = _longest(event, of_kind[int(np.argmax((end - begin)[of_kind]))])
         covered[kind] = _covered(*joined(begin[of_kind], end[of_kind]), timeline)
     rows.sort(key=lambda row: (-row.total_ns, -row.count, row.kind))
-    return EventResults(rows, by_why, phases, longest, covered)
+    return EventResults(rows, by_why, phases, longest, covered, others)
 
 
 def _row(kind: str, why: str, event: Event, at: npt.NDArray[np.intp], begin: I64, end: I64) -> EventRow:

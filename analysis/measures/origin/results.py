@@ -9,9 +9,10 @@ from analysis.measures.app.results import AppResults
 from analysis.measures.block.view import Views
 from analysis.measures.common.timeline import Timeline
 from analysis.measures.common.window import Window
-from analysis.measures.origin.events import EventResults, measure_events
+from analysis.measures.origin.events import EventResults, measure_events, own_devices
 from analysis.measures.origin.requests import Whys, measure_whys
 from analysis.measures.origin.written import Written, measure_written
+from analysis.rundir.run import Run
 from analysis.tables import dirtied, event, function, thread
 from analysis.tables.load import Tables
 
@@ -26,11 +27,11 @@ class OriginResults:
 
 
 def measure_origins(
-    tables: Tables, views: Views | None, app: AppResults, window: Window, timeline: Timeline
+    run: Run, tables: Tables, views: Views | None, app: AppResults, window: Window, timeline: Timeline
 ) -> OriginResults:
     """Measure a run's requests by cause, and its events. An older run has none of these."""
     events = tables.get(event.TABLE)
-    of_events = measure_events(events, timeline) if events is not None else None
+    of_events = measure_events(events, timeline, own_devices(run)) if events is not None else None
     if views is None:
         return OriginResults(None, None, of_events)
     window_ns = window.start_ns, window.end_ns
