@@ -330,7 +330,7 @@ class Naive:
                     while asleep > 0 and self.state(thread, asleep - 1) == (state, wake):
                         asleep -= 1
                     if t >= asleep:
-                        return Answer(Kind.LOOP, thread, found, depth)
+                        return Answer(Kind.QUEUE, 0, found, depth)
                     until = min(until, asleep)
                 if row["pid"] not in self.logged:
                     return Answer(Kind.UNLOGGED, thread, found, depth)

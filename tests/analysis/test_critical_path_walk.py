@@ -52,7 +52,7 @@ def test_chain_of_three_ends_at_the_request() -> None:
         (0, 100, "CPU", 0),
         (100, 150, "CPU", 1),
         (150, 200, "CPU", 2),  # B slept: C ran until it slept, too
-        (200, 250, "LOOP", 2),  # C slept before its own request was queued
+        (200, 250, "QUEUE", -1),  # C's own request was held back before it was queued
         (250, 300, "QUEUE", -1),
         (300, 690, "DEVICE", -1),
         (690, 700, "COMPLETION", -1),

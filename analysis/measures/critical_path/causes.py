@@ -24,6 +24,7 @@ PLAIN = {
     State.UNRECORDED: UNRECORDED,
 }
 OWN_WILL = "ipc"  # the cause of an interruptible sleep without a stack that a process of the workload ends
+IDLE = "idle"  # the cause of such a sleep of a kernel thread
 SLEEPING = "sleeping"
 
 
@@ -41,9 +42,13 @@ class Causes:
 
 
 def make_causes(
-    intervals: Intervals, wakes: Wakes, states: Sequence[str], stacks: Mapping[int, Sequence[str]]
+    intervals: Intervals,
+    wakes: Wakes,
+    states: Sequence[str],
+    stacks: Mapping[int, Sequence[str]],
+    is_kernel: Mask,
 ) -> Causes:
-    """states: labels of Intervals.slept."""
+    """states: labels of Intervals.slept. is_kernel: threads."""
     waited: dict[Waited, int] = {}
 
     def number(one: Waited) -> int:
@@ -62,14 +67,17 @@ def make_causes(
     key = ((intervals.stack_id[asleep].astype(np.int64) + 1) << 16) | (
         (intervals.slept[asleep].astype(np.int64) + 1) << 1
     )
-    keys, of_row = np.unique(key | by_thread, return_inverse=True)
+    kernel = is_kernel[intervals.thread[asleep]].astype(np.int64) << 15
+    keys, of_row = np.unique(key | by_thread | kernel, return_inverse=True)
     codes = np.zeros(keys.size, dtype=np.int32)
     for i, one in enumerate(keys.tolist()):
-        stack_id, slept = (one >> 16) - 1, ((one & 0xFFFF) >> 1) - 1
+        stack_id, slept = (one >> 16) - 1, ((one & 0x7FFF) >> 1) - 1
         how = states[slept] if 0 <= slept < len(states) else ""
         frames = stacks.get(stack_id) if stack_id >= 0 else None
         if frames:
             found = classify(tuple(frames), how)
+        elif how == SLEEPING and one >> 15 & 1:
+            found = Waited(IDLE, "")
         else:
             found = Waited(OWN_WILL if one & 1 and how == SLEEPING else NO_STACK, "")
         codes[i] = number(found)

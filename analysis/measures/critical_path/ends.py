@@ -41,7 +41,7 @@ UNKNOWN_TEXTS = {
     Kind.INTERRUPT: "unknown: woken by an interrupt",
     Kind.NO_WAKER: "unknown: no wake-up was seen",
     Kind.NO_REQUEST: "unknown: a request that was not recorded",
-    Kind.LOOP: "unknown: a sleep before its own cause",
+    Kind.LOOP: "unknown: woken by itself",
     Kind.DEEP: "unknown: the chain is too long",
     Kind.OVER: "unknown: the thread had ended",
     Kind.LOST: "unknown: a switch was lost",

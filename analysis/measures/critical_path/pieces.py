@@ -31,7 +31,7 @@ class Kind(IntEnum):
     UNLOGGED = 8  # a thread that is not logged
     NO_WAKER = 9  # a sleep whose wake-up is not in the table
     NO_REQUEST = 10  # a request that the table block lacks
-    LOOP = 11  # a sleep that would explain itself
+    LOOP = 11  # a sleep that the sleeper ended
     DEEP = 12  # a chain longer than DEPTH_MOST
     OVER = 13  # a thread that has ended
     LOST = 14  # a switch was lost

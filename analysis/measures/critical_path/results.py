@@ -150,7 +150,8 @@ def measure_path(
         intervals = _with_events(intervals, events, owners)
     requests = known_requests(wakes_table, tables.block, tables.volume, owners)
     wakes = make_wakes(wakes_table, requests.of_wake, intervals)
-    causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks)
+    is_kernel = np.array([recorded == KERNEL for recorded in owners.recorded], dtype=np.bool_)
+    causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks, is_kernel)
     is_workload = np.array([role == WORKLOAD for role in owners.role], dtype=np.bool_)
     voluntary = is_voluntary(causes)
     roots = choose_roots(
@@ -164,7 +165,6 @@ def measure_path(
     if not roots.thread.size:
         return NoPath("no thread of the workload was seen to run")
     occupancy = make_occupancy(switches, window.start_ns, window.end_ns)
-    is_kernel = np.array([recorded == KERNEL for recorded in owners.recorded], dtype=np.bool_)
     idle = is_idle(intervals, is_kernel, switches.state.labels)
     walk = Walk(intervals, wakes, requests.requests, occupancy, voluntary, idle, is_workload)
     functions = tables.get(function.TABLE)

@@ -242,19 +242,20 @@ class Walk:
             piece |= {"begin": edges[first][rows], "end": edges[first + 1][rows]}
             collected.add(piece, np.full(rows.size, kind, dtype=np.uint8), depth, request=request[rows])
         submitter = self.requests.submitter[request] if request.size else parts["thread"]
-        # A thread that was given work by the end of a request of its own had sent it before it slept.
+        # A thread that was given work by the end of a request of its own had sent it before it slept; if it
+        # slept before the request was queued, something held the request back (blk-throttle does).
         is_own = submitter == parts["thread"]
         asleep = np.minimum(np.maximum(self.intervals.begin[at], begin), edges[1])
         until = np.where(is_own, asleep, edges[1])
         for kind, first_ns, last_ns, mask in (
-            (Kind.LOOP, until, edges[1], is_own),
+            (Kind.QUEUE, until, edges[1], is_own),
             (Kind.UNLOGGED, begin, until, submitter < 0),
         ):
             rows = np.flatnonzero(mask & (last_ns > first_ns))
             piece = {name: values[rows] for name, values in parts.items()}
             piece |= {"begin": first_ns[rows], "end": last_ns[rows]}
             kinds = np.full(rows.size, kind, dtype=np.uint8)
-            thread = parts["thread"][rows]
+            thread = parts["thread"][rows] if kind == Kind.UNLOGGED else np.full(rows.size, NONE)
             collected.add(piece, kinds, depth, thread=thread, interval=at[rows], request=request[rows])
         rows = np.flatnonzero((submitter >= 0) & (until > begin))
         before = {name: values[rows] for name, values in parts.items()}
