@@ -11,7 +11,7 @@ from analysis.measures.locks.lock_names import path_label
 from analysis.measures.results import Results
 from analysis.measures.threads.over_time import SERIES, series_of
 from analysis.measures.threads.parts import VOLUNTARY, Part, text_of
-from analysis.measures.threads.results import ThreadResults
+from analysis.measures.threads.results import ThreadResults, ThreadRow
 from analysis.measures.threads.truth import Agreement
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, clean
@@ -22,7 +22,9 @@ LEAST_SHARE = 0.001  # rows with less are summed up
 TOP = 14
 PLACE_LETTERS = 27
 TOP_THREADS = 4  # of each role of the apparatus
+TOP_PROGRAMS = 8
 TOP_UNKNOWN = 5
+MOST_OF_CPUS = 1.01  # more CPU time than this share of the CPUs' can't be
 LEAST_HELD_UP = 0.05  # of the workload's time: a sentence says who kept it from running
 BUSY_CPUS = 0.8  # CPUs of the disk's machinery from which on it may be the bottleneck
 ROLE_TEXTS = {
@@ -34,6 +36,7 @@ ROLE_TEXTS = {
 }
 SERIES_HEADS = {"user": "own code"}
 HELD_UP_BY = {"kernel": "kernel threads", "recorder": "the recorder", "other": "other programs"}
+TOO_MUCH = "; more than there is: some threads' way off a CPU was not seen, so they stayed on it"
 DEFINITION = (
     "time: of all threads of the role together; %: of their time without waits of their own will (no"
     " work, children, sleep, pipes). waits: that ended; in: the function that the kernel stack names, by the"
@@ -58,6 +61,8 @@ def build_threads(run: Run, tables: Tables, results: Results) -> list[Section]:
     for role in (WORKLOAD, FILESYSTEM):
         if table := _by_cause(threads, role):
             section.tables.append(table)
+    if table := _programs(threads):
+        section.tables.append(table)
     if table := _by_phase(threads):
         section.tables.append(table)
     if table := _apparatus(threads):
@@ -120,6 +125,25 @@ def _places(threads: ThreadResults, part: Part) -> str:
     more = f" +{len(places) - 1}" if len(places) > 1 else ""
     name, most = clean(places[0].place), PLACE_LETTERS - len(more)
     return f"{name if len(name) <= most else name[: most - 2] + '..'}{more}"
+
+
+def _programs(threads: ThreadResults) -> Table | None:
+    """The workload's threads by name, if there are several names."""
+    mine = [row for row in threads.rows if row.role == WORKLOAD]
+    if len(mine) < 2:
+        return None
+    rows = [
+        (clean(row.name, 30), units.count(row.threads), *map(units.ns, _times(row)))
+        for row in mine[:TOP_PROGRAMS]
+    ]
+    if rest := mine[TOP_PROGRAMS:]:
+        sums = map(sum, zip(*map(_times, rest), strict=True))
+        rows.append((f"{len(rest)} more", "", *map(units.ns, sums)))
+    return Table(("<workload, by name", "n", "on CPU", "ready", "blocked", "own will"), rows)
+
+
+def _times(row: ThreadRow) -> tuple[int, int, int, int]:
+    return row.cpu_ns, row.ready_ns, row.blocked_ns, row.voluntary_ns
 
 
 def _by_phase(threads: ThreadResults) -> Table | None:
@@ -224,7 +248,7 @@ def _cpu_notes(threads: ThreadResults) -> list[str]:
     )
     return [
         f"CPU time of all threads: {units.seconds(threads.cpu_s)} s of {units.seconds(threads.capacity_s)} s"
-        f" ({share} %): {whose}"
+        f" ({share} %): {whose}" + (TOO_MUCH if threads.cpu_s > MOST_OF_CPUS * threads.capacity_s else "")
     ]
 
 

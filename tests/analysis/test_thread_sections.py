@@ -115,6 +115,31 @@ def test_unknown_stacks_are_shown_with_their_share(tmp_path: Path) -> None:
     assert any("cause not known: 40.0 % of the 8.00 s" in note for note in section.notes)
 
 
+def test_programs_of_the_workload_are_listed_by_name(tmp_path: Path) -> None:
+    spec = spec_of([*every_bin(ns=9 * MS, state="running"), *every_bin(ns=4 * MS, state="running", thread=2)])
+    section = section_of(spec.write(tmp_path / "one"))
+    assert section is not None and table_rows(section, "workload, by name") == []
+    assert spec.thread is not None
+    spec.thread[1]["comm"] = "postgres"
+    section = section_of(spec.write(tmp_path / "two"))
+    assert section is not None
+    assert table_rows(section, "workload, by name") == [
+        ["compilebench", "1", "720 ms", "0 ns", "0 ns", "0 ns"],
+        ["postgres", "1", "320 ms", "0 ns", "0 ns", "0 ns"],
+    ]
+
+
+def test_more_cpu_time_than_cpus_is_said(tmp_path: Path) -> None:
+    for name, threads, is_said in (("much", (1, 2, 5), True), ("all", (1, 2), False)):
+        times = [row for number in threads for row in every_bin(ns=100 * MS, state="running", thread=number)]
+        spec = spec_of(times)
+        spec.run["clock"]["record_start_ns"] = START_NS + 10 * BIN_NS
+        spec.run["clock"]["record_end_ns"] = START_NS + 90 * BIN_NS
+        section = section_of(spec.write(tmp_path / name))
+        assert section is not None
+        assert any("more than there is" in note for note in section.notes) == is_said
+
+
 def test_random_runs_report_fits_the_page(tmp_path: Path) -> None:
     section = section_of(random_spec(11).write(tmp_path / "r"))
     assert section is not None and section.essential
