@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tests.collectors.recording import run_inside
 from workloads.cleanup.janitor import Janitor
 
 DELAYACCT = Path("/proc/sys/kernel/task_delayacct")
+_ENDS_S = 0.05  # a thread runs on for a moment after its process is gone; longer where CPUs are few
 _BLKIO = Path("/sys/fs/cgroup/blkio")
 
 
@@ -65,13 +67,19 @@ class Known:
 
 
 def run_known(program: Path, cgroup: Path, mode: str, amount: int, *file: Path, join: str = "") -> Known:
-    """Run the program in a cgroup2 directory. join: the path of another cgroup.procs that it enters first."""
+    """Run the program in a cgroup2 directory. join: the path of another cgroup.procs that it enters first.
+
+    With a file it is a real-time process: kernels from 6.12 on keep others in the queue for a while as they
+    fall asleep, and count the begin of such a delay for whoever runs by then.
+    """
     enter = ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', join] if join else []
+    enter += ["chrt", "--fifo", "1"] if file else []
     child = run_inside(cgroup, [*enter, program, mode, str(amount), *file], stderr=subprocess.PIPE)
     output, errors = child.communicate(timeout=120)
     if child.returncode == 77:
         pytest.skip("the kernel has no taskstats: use one with CONFIG_TASKSTATS")
     assert child.returncode == 0, errors
+    time.sleep(_ENDS_S)
     return parse(output)
 
 

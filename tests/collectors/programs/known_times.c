@@ -172,9 +172,9 @@ static void *run(void *argument)
 	me->tid = (int)syscall(SYS_gettid);
 	prctl(PR_SET_NAME, me->name);
 	me->body();
+	me->end_ns = now_ns(); /* before the counts, whose taking belongs to what follows */
 	if (count_myself(me->tid, &me->counts))
 		die("taskstats");
-	me->end_ns = now_ns();
 	return NULL;
 }
 
@@ -230,7 +230,7 @@ static void want(void)
 {
 	unsigned long long begin_ns;
 
-	hear(ping[0]);
+	wait_for(ping[0]);
 	begin_ns = now_ns();
 	pthread_mutex_lock(&mutex);
 	did("futex", begin_ns);
