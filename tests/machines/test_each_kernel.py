@@ -19,10 +19,10 @@ from tests.machines.inside_machine import Case, inside
 
 pytestmark = [pytest.mark.vm, pytest.mark.long]
 SECONDS = 600
-# The contention tracepoints came with Linux 5.19.
-LOCKS_SINCE = "5.19"
+# What came with which Linux: the contention tracepoints, and task storage for tracing programs.
+SINCE = {"locks": ("5.19", "contention_begin"), "sched": ("5.12", "task storage")}
 # Requests and bytes beside /proc/diskstats; calls and bytes of a known program; waits for a mutex beside the
-# kernel's event tracer, and by name; one wait of a known length for an rwsem.
+# kernel's event tracer, and by name; one wait of a known length for an rwsem; switches that threads counted.
 TRUTH = {
     "block": ("test_block.py::test_mixed_workload_matches_the_kernels_disk_statistics[ext4]",),
     "calls": (
@@ -41,13 +41,20 @@ TRUTH = {
         "test_lock_truth.py::test_sleeping_holder_of_a_file_is_found[ext4]",
         "test_lock_names.py::test_pipe_mutex_is_named",
     ),
+    "sched": (
+        "test_sched.py::test_switches_are_those_that_the_kernel_counted",
+        "test_sched.py::test_wakes_by_completions_name_the_request",
+    ),
 }
 
 
 def wanted(word: str) -> list[str]:
     """The collectors that must be on in a kernel."""
-    numbers = [[int(number) for number in version.split(".")] for version in (word, LOCKS_SINCE)]
-    return [name for name in TRUTH if name != "locks" or numbers[0] >= numbers[1]]
+    return [name for name in TRUTH if name not in SINCE or _numbers(word) >= _numbers(SINCE[name][0])]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ def test_kernels_page_equals_the_answers_of_doctor(asked: Asked) -> None:
 def test_known_workload_is_recorded_exactly(asked: Asked, name: str) -> None:
     if name not in wanted(asked.word):
         absent = next(check for check in asked.checks if check.name == name)
-        assert (absent.answer, "contention_begin" in absent.why) == ("no", True)
+        assert (absent.answer, SINCE[name][1] in absent.why) == ("no", True)
         return
     files = {test.partition(".py::")[0] for test in TRUTH[name]}
     cases = [case for case in asked.cases if case.file in files]
