@@ -59,6 +59,9 @@ def build_events(run: Run, tables: Tables, results: Results) -> list[Section]:
         _longest(kind, events.longest[kind], results)
         for kind in [row.kind for row in events.rows if row.max_ns][:MOST_LONGEST]
     ]
+    section.notes += [
+        f"{row.open:,} {row.kind}: end not seen, counted without a length" for row in events.rows if row.open
+    ]
     if events.others:
         shown = ", ".join(f"{device_text(dev)} {n:,}" for dev, n in list(events.others.items())[:MOST_OTHERS])
         count = sum(events.others.values())

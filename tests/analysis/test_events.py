@@ -42,6 +42,7 @@ def events() -> list[dict[str, Any]]:
                 "bytes": rng.randrange(10**6),
                 "p3_ns": length // 4,
                 "p4_ns": length // 2,
+                "is_open": int(number % 40 == 0),
                 "dev": rng.choice([0, 7 << 20 | 3, 7 << 20 | 3, 254 << 20]),
                 "asker_call": rng.choice(["none", "fsync"]),
                 "comm": b"jbd2/loop3-8",
@@ -60,7 +61,8 @@ def inside(rows: list[dict[str, Any]], kind: str, why: str = "") -> list[tuple[i
         if row["kind"] != kind or (why and row["why"] != why) or row["end_ns"] < START_NS:
             continue
         if row["start_ns"] <= END_NS:
-            found.append((max(row["start_ns"], START_NS), min(row["end_ns"], END_NS), row))
+            begin, end = max(row["start_ns"], START_NS), min(row["end_ns"], END_NS)
+            found.append((begin, begin if row["is_open"] else end, row))
     return found
 
 
@@ -105,6 +107,7 @@ def test_sums_are_those_of_the_rows(measured: tuple[Any, ...]) -> None:
         lengths = sorted(end - begin for begin, end, _ in mine)
         assert (row.count, row.total_ns, row.max_ns) == (len(mine), sum(lengths), lengths[-1])
         assert row.covered_ns == covered([(begin, end) for begin, end, _ in mine])
+        assert row.open == sum(event["is_open"] for _, _, event in mine)
         assert row.bytes == sum(event["bytes"] for _, _, event in mine)
     assert {row.why for row in found.by_why["jbd2_commit"]} == {"timer", "fsync"}
 

@@ -71,6 +71,7 @@ def test_each_request_is_charged_to_what_sent_it(tmp_path: Path) -> None:
         sent("discard", op="discard", call="unlink"),
         sent("exit", call="close", call_state="exit"),
         sent("close()", call="close", call_state="over"),
+        sent("flush for several", **thread, op="flush", comm=b"kworker/1:1H"),
         sent("task, no call"),
         sent("unknown", **thread, comm=b"a_new_thread"),
     ]

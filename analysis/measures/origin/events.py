@@ -47,6 +47,7 @@ class EventRow:
     p99_ns: int
     max_ns: int
     bytes: int
+    open: int  # of count: their end was not seen, so they have no length
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def measure_events(event: Event, timeline: Timeline, own: frozenset[int]) -> Eve
     inside &= is_own
     begin = np.clip(event.start_ns, first, last)
     end = np.maximum(np.clip(event.end_ns, first, last), begin)  # a foreign run may have any times
+    end[event.is_open] = begin[event.is_open]
     rows, by_why, phases, longest, covered = [], {}, [], {}, {}
     for kind in event.kind.labels:
         of_kind = np.flatnonzero(inside & event.kind.is_(kind))
@@ -97,7 +99,8 @@ def measure_events(event: Event, timeline: Timeline, own: frozenset[int]) -> Eve
         rows.append(_row(kind, "", event, of_kind, begin, end))
         by_why[kind] = _by_why(kind, event, of_kind, begin, end)
         phases += _phases(kind, event, of_kind)
-        longest[kind] = _longest(event, of_kind[int(np.argmax((end - begin)[of_kind]))])
+        at = int(of_kind[int(np.argmax((end - begin)[of_kind]))])
+        longest[kind] = _longest(event, at, int(end[at] - begin[at]))
         covered[kind] = _covered(*joined(begin[of_kind], end[of_kind]), timeline)
     rows.sort(key=lambda row: (-row.total_ns, -row.count, row.kind))
     return EventResults(rows, by_why, phases, longest, covered, others)
@@ -115,6 +118,7 @@ def _row(kind: str, why: str, event: Event, at: npt.NDArray[np.intp], begin: I64
         p99_ns=int(percentiles(lengths, [99.0])[0]),
         max_ns=int(lengths.max()),
         bytes=int(event.bytes[at].sum()),
+        open=int(np.count_nonzero(event.is_open[at])),
     )
 
 
@@ -129,6 +133,8 @@ def _by_why(kind: str, event: Event, at: npt.NDArray[np.intp], begin: I64, end: 
 
 def _phases(kind: str, event: Event, at: npt.NDArray[np.intp]) -> list[PhaseRow]:
     columns = (event.p1_ns, event.p2_ns, event.p3_ns, event.p4_ns, event.p5_ns)
+    if not any(values[at].any() for values in columns):  # the kernel does not show them
+        return []
     return [
         PhaseRow(kind, name, int(values[at].sum()), float(values[at].mean()), int(values[at].max()))
         for name, values in zip(PHASES.get(kind, ()), columns, strict=False)
@@ -136,10 +142,10 @@ def _phases(kind: str, event: Event, at: npt.NDArray[np.intp]) -> list[PhaseRow]
     ]
 
 
-def _longest(event: Event, at: int) -> Longest:
+def _longest(event: Event, at: int, length_ns: int) -> Longest:
     return Longest(
         start_ns=int(event.start_ns[at]),
-        length_ns=int(event.end_ns[at] - event.start_ns[at]),
+        length_ns=length_ns,
         why=event.why.labels[int(event.why.codes[at])],
         asker_call=event.asker_call.labels[int(event.asker_call.codes[at])],
         asker_tid=int(event.asker_tid[at]),
