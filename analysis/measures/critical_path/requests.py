@@ -61,6 +61,7 @@ class KnownRequests:
     of_wake: I32  # of each row of the table wake, the number of its request; NONE: none
     requests: Requests
     labels: RequestLabels
+    devs: I64  # of all recorded disks and volumes; wakes name those of others, too
 
 
 def known_requests(wake: Wake, block: Block | None, volume: Block | None, owners: Owners) -> KnownRequests:
@@ -89,7 +90,8 @@ def known_requests(wake: Wake, block: Block | None, volume: Block | None, owners
         submitter=owners.at(pid, queue).astype(np.int32),
     )
     labels = RequestLabels(*_labels(parts), column("dev"), column("sector"), queue)
-    return KnownRequests(of_wake, requests, labels)
+    devs = _joined([np.unique(table.dev).astype(np.int64) for table in (block, volume) if table is not None])
+    return KnownRequests(of_wake, requests, labels, devs)
 
 
 def _rare(table: Block, name: str) -> I64:

@@ -47,7 +47,7 @@ class Coverage:
     windows_given_up: int
     no_waker: int  # sleeps on the path whose wake-up is not in the table
     deep_chains: int
-    completions: int  # wake-ups by a completed request, all threads
+    completions: int  # wake-ups by a completed request of a recorded disk, all threads
     completions_named: int  # of these, with a row in the table block or volume
     sleeps: int  # that ended within the recorded parts, all threads
     sleeps_without_waker: int
@@ -265,7 +265,7 @@ def _coverage(
 ) -> Coverage:
     unrecorded = int(sums.ns_of_kind[Kind.UNRECORDED])
     asleep = (intervals.state == State.ASLEEP) & ~intervals.is_cut
-    by_request = wakes.cause.is_("request")
+    by_request = wakes.cause.is_("request") & np.isin(wakes.dev, requests.devs)
     return Coverage(
         unrecorded_ns=unrecorded,
         unknown_ns=int(sums.ns_of_kind[list(NOT_COVERED)].sum()) - unrecorded,
