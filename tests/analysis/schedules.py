@@ -134,7 +134,7 @@ class Schedule:
         block = self.block_table
         walk = Walk(
             intervals,
-            make_wakes(self.wake_table, requests_of(self.wake_table, block), intervals),
+            make_wakes(self.wake_table, requests_of(self.wake_table, block), np.array([DEV]), intervals),
             Requests(
                 block.queue_ns,
                 block.issue_ns,
@@ -282,7 +282,7 @@ class Naive:
         return max(completed, default=(0, -1))[1]
 
     def _is_given_work(self, thread: int, t: int) -> bool:
-        """Whether a thread sleeps for want of work at a time, until somebody known gives it some."""
+        """Whether a thread sleeps for want of work at a time, until something gives it some."""
         state, wake = self.state(thread, t)
         if thread not in KERNEL or state != "asleep" or wake is None:
             return False
@@ -290,12 +290,7 @@ class Naive:
         events = [e for e in self.events[thread] if e[1] == 0 and e[0] <= t]
         if any(e[1] != 1 and first <= e[0] < last for e in self.events[thread]):
             events = [e for e in events if e[0] >= first]
-        if events and events[-1][2]["state"] != "sleeping":
-            return False
-        if wake.get("cause") == "request" and self.request(wake) >= 0:
-            return True
-        is_task = wake.get("context", "task") in ("task", "unknown")
-        return is_task and wake["waker"] in self.logged and wake["waker"] != thread
+        return not events or events[-1][2]["state"] == "sleeping"
 
     def answer(self, thread: int, t: int, depth: int = 0, until: int | None = None) -> Answer:
         """What a thread waited for at a time, in a window that ends at `until`."""
@@ -344,7 +339,8 @@ class Naive:
             if wake["waker"] == thread:
                 return Answer(Kind.LOOP, thread, depth=depth)
             return self.answer(wake["waker"], t, depth + 1, until)
-        irq = {"timer": Kind.TIMER, "net": Kind.NETWORK, "request": Kind.NO_REQUEST}
+        disk = Kind.NO_REQUEST if wake.get("dev", DEV) == DEV else Kind.OTHER_DISK
+        irq = {"timer": Kind.TIMER, "net": Kind.NETWORK, "request": disk}
         return Answer(irq.get(cause, Kind.INTERRUPT), thread, depth=depth)
 
 

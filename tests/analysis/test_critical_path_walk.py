@@ -14,7 +14,7 @@ from analysis.measures.critical_path.intervals import State, with_events
 from analysis.measures.critical_path.pieces import Kind, Pieces
 from analysis.measures.critical_path.stretches import RACE_NS, Spans, spans
 from analysis.measures.critical_path.walk import DEPTH_MOST
-from tests.analysis.schedules import Naive, Schedule, answers
+from tests.analysis.schedules import DEV, Naive, Schedule, answers
 
 A, B, C, D = 1, 2, 3, 4
 
@@ -142,6 +142,7 @@ def test_herd_has_a_path_of_its_own_for_each() -> None:
         ("hardirq", "none", "INTERRUPT"),
         ("nmi", "none", "INTERRUPT"),
         ("softirq", "request", "NO_REQUEST"),
+        ("softirq", "other disk", "OTHER_DISK"),
         ("task", "none", "UNLOGGED"),
     ],
 )
@@ -151,7 +152,9 @@ def test_sleep_without_a_thread_behind_it_is_the_sleepers(context: str, cause: s
     schedule.switch(0, 0, A, cpu=0)
     schedule.switch(0, 0, B, cpu=1)
     schedule.switch(10, A, 0, cpu=0)
-    schedule.wake(60, A, 0 if context == "task" else B, context=context, cause=cause, sector=5)
+    dev = 254 << 20 if cause == "other disk" else DEV
+    cause = "request" if cause == "other disk" else cause
+    schedule.wake(60, A, 0 if context == "task" else B, context=context, cause=cause, dev=dev, sector=5)
     schedule.switch(70, 0, A, cpu=0)
     schedule.switch(90, A, 0, cpu=0)
     assert listed(schedule.path([(A, 0, 90)], 100))[1] == (10, 60, kind, 0)

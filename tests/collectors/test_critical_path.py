@@ -130,7 +130,7 @@ def test_chains_end_at_who_sleeps_and_computes(recorded: Recorded, mode: str) ->
     assert sum(piece.ns for piece in slept) >= MS * 1_000_000
     for piece in slept:
         is_most(rows_of(path), piece, (Kind.TIMER, *ON_CPU), sleeper)
-        assert overlap_ns(rows_of(path), piece, (Kind.TIMER,), sleeper) >= 0.99 * MS * 1_000_000
+        assert overlap_ns(rows_of(path), piece, (Kind.TIMER,), sleeper) >= 0.9 * MS * 1_000_000
     computed = [piece for piece in known.pieces if piece.what == "compute"]
     assert len({piece.thread for piece in computed}) == (1 if mode == "chain2" else 2)
     for piece in computed:
@@ -141,7 +141,7 @@ def test_child_and_holder_of_a_lock_are_followed(recorded: Recorded) -> None:
     for mode in ("child", "futex"):
         path = recorded.path(mode)
         slept = sum(share.ns for share in path.shares if share.kind == Kind.TIMER)
-        assert 0.99 * MS * 1_000_000 <= slept <= path.total_ns
+        assert 0.9 * MS * 1_000_000 <= slept <= path.total_ns
 
 
 def test_reads_of_another_thread_are_named(recorded: Recorded) -> None:

@@ -62,6 +62,8 @@ def end_of(share: Share) -> tuple[str, str]:
         return DEVICE, f"at the device: {share.request}"
     if kind == Kind.QUEUE:
         return QUEUE, f"queued: {share.request}"
+    if kind == Kind.OTHER_DISK:
+        return APPARATUS, "apparatus: a disk below, or another"
     if kind in (Kind.CPU, Kind.READY, Kind.UNLOGGED) and role in APPARATUS_ROLES:
         return APPARATUS, f"apparatus: {APPARATUS_TEXTS[role]}"
     if kind == Kind.CPU:

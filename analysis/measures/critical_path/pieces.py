@@ -36,6 +36,7 @@ class Kind(IntEnum):
     OVER = 13  # a thread that has ended
     LOST = 14  # a switch was lost
     UNRECORDED = 15  # given up for the recorder's budget
+    OTHER_DISK = 16  # a request to a disk that is not recorded, such as the one below a loop device's file
 
 
 class TooLongError(Exception):

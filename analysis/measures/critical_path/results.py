@@ -149,7 +149,7 @@ def measure_path(
     if events is not None:
         intervals = _with_events(intervals, events, owners)
     requests = known_requests(wakes_table, tables.block, tables.volume, owners)
-    wakes = make_wakes(wakes_table, requests.of_wake, intervals)
+    wakes = make_wakes(wakes_table, requests.of_wake, requests.devs, intervals)
     is_kernel = np.array([recorded == KERNEL for recorded in owners.recorded], dtype=np.bool_)
     causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks, is_kernel)
     is_workload = np.array([role == WORKLOAD for role in owners.role], dtype=np.bool_)

@@ -104,10 +104,6 @@ class Walk:
         self.is_handed_on = is_handed_on
         self.is_workload = is_workload
         self.is_given_work = is_idle & (intervals.wake >= 0)
-        if wakes.kind.size:
-            wake = np.maximum(intervals.wake, 0)
-            waker = wakes.waker[wake]
-            self.is_given_work &= (wakes.request[wake] >= 0) | ((waker >= 0) & (waker != intervals.thread))
 
     def pieces(self, thread: I32, begin: I64, end: I64, before: int = 0) -> Pieces:
         """The path of roots: of threads (indices) in [begin, end), within the recording.
