@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Records and counts of the collector threads. */
+/* The record of threads.bpf.c. */
 #ifndef SEEKMETER_THREAD_RECORDS_H
 #define SEEKMETER_THREAD_RECORDS_H
 

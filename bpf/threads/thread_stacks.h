@@ -77,32 +77,41 @@ struct rb_node {
 
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
 
-/* bpf_rdonly_cast() makes it one load (Linux kernel commit a35b9af4ec2c ("bpf: Add a kfunc for generic type cast") (in v6.2)). */
-static __always_inline u64 word_at(u64 address)
+/* One load: Linux kernel commit a35b9af4ec2c ("bpf: Add a kfunc for generic type cast") (in v6.2). */
+static __always_inline u64 load_word(u64 address)
+{
+	struct rb_node *node =
+		bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct rb_node));
+
+	return node->__rb_parent_color;
+}
+
+static __always_inline u64 read_word(u64 address)
 {
 	u64 word = 0;
 
-	if (have_rdonly_cast) {
-		struct rb_node *node =
-			bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct rb_node));
-
-		return node->__rb_parent_color;
-	}
 	bpf_probe_read_kernel(&word, sizeof(word), (void *)address);
 	return word;
 }
 
+/*
+ * Two loops: the verifier of 6.1 takes a loop for an endless one if it contains a call right behind which two ways join. It
+ * looks at both loops, whichever is taken.
+ */
 static __noinline int is_stack(const struct known_stack *known, u64 from)
 {
 	u32 words = known->words;
 
 	if (!words)
 		return 0;
-	for (u32 i = 0; i < THREAD_STACK_FRAMES; i++) {
-		if (i >= words)
-			break;
-		if (word_at(from + 8 * known->at[i]) != known->word[i])
-			return 0;
+	if (have_rdonly_cast) {
+		for (u32 i = 0; i < THREAD_STACK_FRAMES && i < words; i++)
+			if (load_word(from + 8 * known->at[i]) != known->word[i])
+				return 0;
+	} else {
+		for (u32 i = 0; i < THREAD_STACK_FRAMES && i < words; i++)
+			if (read_word(from + 8 * known->at[i]) != known->word[i])
+				return 0;
 	}
 	return 1;
 }
@@ -229,7 +238,11 @@ static __noinline int walk_stack(void *ctx, struct stack_scratch *scratch, u32 s
 
 static __always_inline u32 set_of(u64 from, struct task_struct *task, u32 flags)
 {
-	u64 caller = caller_at ? word_at(from + 8 * caller_at) : 0, call = 0;
+	u64 caller = 0, call = 0;
+
+	if (caller_at)
+		caller = have_rdonly_cast ? load_word(from + 8 * caller_at)
+					  : read_word(from + 8 * caller_at);
 
 #if defined(__TARGET_ARCH_x86)
 	/* A user thread's registers, its system call among them, lie at the end of its stack. */

@@ -8,7 +8,7 @@ COLLECTOR = recorder_collector(
     "threads",
     default=True,
     order=15,
-    cost="about 0.4 us of CPU time per switch and wake-up",
+    cost="about 0.25 us of CPU time per switch, 0.15 us per wake-up",
     tables=("thread", "thread_time"),
     tracepoints=(
         "sched_process_exec",

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The collector `threads`: states add up to lifetimes, sleeps have their stacks, small maps lose nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.collectors.known_times import run_known
+from tests.collectors.recording import (
+    INSIDE,
+    Recording,
+    cgroup,
+    compile_program,
+    enum_value,
+    needs_btf,
+    recording,
+)
+
+pytestmark = [needs_btf, pytest.mark.root]
+
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_program("known_times", tmp_path_factory.mktemp("programs"))
+
+
+def state(run: Recording, name: str) -> int:
+    return enum_value(run.out / "thread_time.rec", "thread_state", name)
+
+
+def rows_of(run: Recording, tid: int) -> npt.NDArray[np.void]:
+    """Rows of the thread with this tid; the last one, if the number was used again."""
+    number = [line["thread"] for line in run.lines("thread") if line["tid"] == tid][-1]
+    rows = run.table("thread_time")
+    own: npt.NDArray[np.void] = rows[rows["thread"] == number]
+    return own
+
+
+def test_states_add_up_to_each_threads_lifetime(program: Path, tmp_path: Path) -> None:
+    """Of all threads on the machine, to 0.1 %. Those alive at the end have theirs until one moment."""
+    with (
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "threads", "--cgroup", str(group)) as run,
+    ):
+        known = run_known(program, group, "hogs", 150)
+    rows, threads = run.table("thread_time"), run.lines("thread")
+    own = {line["tid"] for line in threads if line["role"] == "workload"}
+    assert {thread.tid for thread in known.threads.values()} <= own
+    assert len({line["thread"] for line in threads}) == len(threads)
+    until_ns = []
+    for line in threads:
+        summed_ns = int(rows["ns"][rows["thread"] == line["thread"]].sum())
+        if line["end_ns"] is None:
+            until_ns.append(line["start_ns"] + summed_ns)
+        else:
+            lived_ns = line["end_ns"] - line["start_ns"]
+            assert summed_ns == pytest.approx(lived_ns, rel=0.001), line
+    assert run.stopped_ns <= max(until_ns) <= run.stopped_ns + 1000 * MS
+    assert max(until_ns) - min(until_ns) <= 1 * MS * (10 if INSIDE else 1)
+    source = run.source("threads")
+    assert source["seen"] == source["recorded"] > 0
+    assert sum(source["lost"].values()) == 0
+
+
+def test_a_row_is_within_its_bins(program: Path, tmp_path: Path) -> None:
+    """No more time than the bin's, and no two states of a thread at once."""
+    with (
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "threads", "--cgroup", str(group)) as run,
+    ):
+        known = run_known(program, group, "sleep", 400)
+    rows = run.table("thread_time")
+    assert (rows["ns"] <= rows["length_ns"]).all()
+    for thread in known.threads.values():
+        own = rows_of(run, thread.tid)
+        for begin_ns in np.unique(own["bin_ns"]):
+            here = own[own["bin_ns"] == begin_ns]
+            assert here["ns"].sum() <= here["length_ns"].max()
+
+
+def test_a_sleep_has_its_length_and_its_stack(program: Path, tmp_path: Path) -> None:
+    with (
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "threads", "--cgroup", str(group)) as run,
+    ):
+        known = run_known(program, group, "sleep", 400)
+    (main,) = known.threads.values()
+    rows = rows_of(run, main.tid)
+    stacks = {line["stack_id"]: line["frames"] for line in run.lines("stack")}
+    slept = rows[(rows["state"] == state(run, "sleeping")) & (rows["stack_id"] >= 0)]
+    by_nanosleep = np.array([any("nanosleep" in frame for frame in stacks[i]) for i in slept["stack_id"]])
+    slept_ns = int(slept["ns"][by_nanosleep].sum())
+    asked_ns = sum(piece.ns for piece in known.pieces_of(main.name, "sleep"))
+    assert slept["count"][by_nanosleep].sum() == 4
+    assert 399 * MS <= slept_ns <= asked_ns
+    assert slept["max_ns"][by_nanosleep].max() >= 99 * MS
+
+
+def test_a_thread_that_sleeps_all_along_has_a_few_rows(tmp_path: Path) -> None:
+    """Whole bins that one sleep fills are one row; its state is from /proc."""
+    sleeper = subprocess.Popen(["sleep", "1000"])
+    try:
+        time.sleep(0.1)
+        with recording(tmp_path / "out", "--collect", "threads", "--bin-ms", "50") as run:
+            time.sleep(0.6)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    rows = rows_of(run, sleeper.pid)
+    assert set(rows["state"]) == {state(run, "sleeping")}
+    assert set(rows["stack_id"]) == {-1}
+    assert rows["ns"].sum() > 500 * MS
+    assert len(rows) <= 4  # first bin, bins until the cut at the begin, bins after it, last bin
+
+
+def test_nothing_is_lost_where_the_maps_are_small(program: Path, tmp_path: Path) -> None:
+    """A bin's map of one entry: sums take the way through the ring."""
+    small = {"SEEKMETER_THREAD_ENTRIES": "1"}
+    with (
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "threads", "--cgroup", str(group), env=small) as run,
+    ):
+        known = run_known(program, group, "pingpong", 500)
+    source = run.source("threads")
+    assert source["seen"] == source["recorded"]
+    assert sum(source["lost"].values()) == 0
+    for thread in known.threads.values():
+        line = next(line for line in run.lines("thread") if line["tid"] == thread.tid)
+        assert rows_of(run, thread.tid)["ns"].sum() == pytest.approx(
+            line["end_ns"] - line["start_ns"], rel=0.001
+        )
+
+
+def test_who_ran_while_a_thread_waited(program: Path, tmp_path: Path) -> None:
+    """Two hogs on one CPU: until one has had its time, the other one waits while it runs."""
+    with (
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "threads", "--cgroup", str(group)) as run,
+    ):
+        known = run_known(program, group, "hogs", 300)
+    workload = enum_value(run.out / "thread_time.rec", "thread_role", "workload")
+    waited_ns = waited_for_workload_ns = 0
+    ran_ns = []
+    for thread in known.threads.values():
+        rows = rows_of(run, thread.tid)
+        waits = rows[rows["state"] == state(run, "runnable")]
+        waited_ns += int(waits["ns"].sum())
+        waited_for_workload_ns += int(waits["ns"][waits["by"] == workload].sum())
+        ran_ns.append(int(rows["ns"][rows["state"] == state(run, "running")].sum()))
+    assert 0.8 * min(ran_ns) < waited_for_workload_ns < 1.05 * sum(ran_ns)
+    assert waited_for_workload_ns <= waited_ns
