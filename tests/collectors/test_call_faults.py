@@ -18,7 +18,8 @@ pytestmark = [needs_root, needs_btf]
 
 PAGES = 200
 PAGE_BYTES = 4096
-OFFSET_NS = 30_000  # of a fault: entering the kernel, finding the page's file, going back
+# Of the time of an access: the rest is entering the kernel and going back, most of it in an emulated machine.
+LEAST_SHARE = 0.6
 MKFS = ("mkfs.ext4", "-q", "-F", "-O", "^has_journal")
 
 
@@ -50,9 +51,9 @@ def test_faults_on_a_mapped_file_are_counted_with_their_time(tmp_path: Path) -> 
     assert counts == {"fault_read": facts["read"]["major"], "fault_write": 2 * PAGES}
     assert facts["read"]["major"] == facts["write"]["major"] == PAGES and facts["again"]["major"] == 0
     took = facts["read"]["ns"]
-    assert took - PAGES * OFFSET_NS <= ns["fault_read"] <= took
+    assert took * LEAST_SHARE <= ns["fault_read"] <= took
     took = facts["write"]["ns"] + facts["again"]["ns"]
-    assert took - 2 * PAGES * OFFSET_NS <= ns["fault_write"] <= took
+    assert took * LEAST_SHARE <= ns["fault_write"] <= took
     assert state["seen"] == state["recorded"] == int(rows["count"].sum()), state
     # The requests of these faults are theirs.
     header, requests = read_table(run.out / "block.rec")

@@ -35,12 +35,9 @@ class Sent:
         self.run = run
         self.begin_ns = begin_ns
         self.sectors = sectors  # read and written, as the kernel counts them
-        self.reasons = {event["event_id"]: event["why"] for event in self._events()}
-
-    def _events(self) -> Iterator[dict[str, Any]]:
-        header, _ = read_table(self.run.out / "event.rec")
-        for kind in header["enums"]["event_kind"].values():
-            yield from rows(self.run, kind)
+        header, events = read_table(run.out / "event.rec")
+        whys = header["enums"]["event_why"]
+        self.reasons = {int(event["event_id"]): whys[str(event["why"])] for event in events}
 
     def requests(self) -> list[dict[str, Any]]:
         """All requests; enums and functions as words, `why` of the event."""
