@@ -131,10 +131,12 @@ __noinline int end_wait(struct thread_slot *slot, const struct moment *now, u32 
 	piece.begin_ns = slot->since_ns;
 	piece.begin_bin = slot->since_bin;
 	piece.end_bin = now->bin;
-	for (u32 i = 1; i < THREAD_ROLES && most_ns < left_ns; i++) {
+	/* Without a loop: clang makes this one fall into its own head, which the verifier of 6.1 refuses. */
+#pragma clang loop unroll(full)
+	for (u32 i = 1; i < THREAD_ROLES; i++) {
 		s64 ran_ns = of_cpu->ran_ns[i] - slot->ran_ns[i];
 
-		if (ran_ns <= 0 || i == longest)
+		if (ran_ns <= 0 || i == longest || most_ns >= left_ns)
 			continue;
 		if (ran_ns > left_ns - most_ns)
 			ran_ns = left_ns - most_ns;
