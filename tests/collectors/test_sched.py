@@ -127,9 +127,11 @@ def test_switches_are_those_that_the_kernel_counted(tmp_path: Path) -> None:
     for thread in begun:
         states = switches.names["state"][switches.rows["prev"] == thread]
         counts.append(((states != "preempted").sum(), (states == "preempted").sum()))
-    assert [voluntary for voluntary, _ in sorted(counts)] == sorted(one["voluntary"] + 1 for one in known)
+    # Between its count and its end a thread may be preempted, and wait for a lock of its process.
+    ends = zip(sorted(counts), sorted(one["voluntary"] + 1 for one in known), strict=True)
+    assert all(0 <= voluntary - expected <= 1 for (voluntary, _), expected in ends), (counts, known)
     extra = sum(involuntary for _, involuntary in counts) - sum(one["involuntary"] for one in known)
-    assert 0 <= extra <= 3  # between its count and its end, a thread may be preempted
+    assert 0 <= extra <= 3
 
     sleeps = lacking = 0
     for thread in begun:
@@ -140,7 +142,8 @@ def test_switches_are_those_that_the_kernel_counted(tmp_path: Path) -> None:
 
     # A player is woken by the other one; who sleeps by the clock, by a timer's interrupt.
     timers = wakes.where(wakee_role="workload", cause="timer")
-    assert SLEEPS <= len(timers) <= SLEEPS + 5, wakes.causes()
+    # Some kernels run no program in an interrupt over a thread of process 1: docs/COSTS.md.
+    assert 0.8 * SLEEPS <= len(timers) <= SLEEPS + 5, wakes.causes()
     assert len(set(timers["wakee"].tolist()) & begun) == 1
     assert {str(one) for one in wakes.names["context"][wakes.names["cause"] == "timer"]} <= {
         "hardirq",
