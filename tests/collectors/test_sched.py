@@ -245,12 +245,14 @@ def test_a_storm_gives_up_whole_windows(tmp_path: Path) -> None:
     windows = run.lines("sched_window")
     switches, wakes = named(run, "switch"), named(run, "wake")
     assert len(windows) >= 2
-    assert {window["why"] for window in windows} == {"over the budget"}
+    reasons = {window["why"] for window in windows}
+    # A recorder that gets no CPU in the storm finds a ring full before it finds the budget exceeded.
+    assert "over the budget" in reasons and reasons <= {"over the budget", "ring full"}
     assert source["notes"]["windows given up"] == len(windows)
     assert all(first["end_ns"] <= second["start_ns"] for first, second in pairwise(windows))
     skipped = sum(window["switches"] for window in windows)
     assert skipped > 20_000 // SLOWER
-    assert source["lost"]["given up: over the budget"] >= skipped
+    assert sum(source["lost"].get(f"given up: {why}", 0) for why in reasons) >= skipped
     times = np.concatenate([switches.rows["t_ns"], wakes.rows["t_ns"]])
     for window in windows:
         assert not ((times >= window["start_ns"]) & (times < window["end_ns"])).any()
