@@ -81,7 +81,7 @@ def test_each_sync_of_ext4_has_a_commit_with_its_asker_and_phases(tmp_path: Path
         assert row["p3_ns"] + row["p4_ns"] + row["p5_ns"] == row["end_ns"] - row["start_ns"]
         assert row["bytes"] == row["blocks"] * PAGE_BYTES > 0
         # Asked for after the transaction began; without the asker's wake in whole jiffies.
-        assert (EMULATED or row["p1_ns"] > 0) and row["p1_ns"] < row["p2_ns"]
+        assert EMULATED or 0 < row["p1_ns"] < row["p2_ns"]
         assert row["comm"] == f"jbd2/{system.disk}-8".encode()
     numbers = [row["sequence"] for row in commits]
     assert numbers == list(range(numbers[0], numbers[0] + len(commits)))
@@ -243,7 +243,9 @@ def test_commits_of_btrfs_are_those_the_kernel_counts(tmp_path: Path) -> None:
     assert len(events) == after[0] - before[0]
     assert len(asked) == SYNCS and all(row["asker_tid"] == row["tid"] for row in asked)
     lasted_ms = sum(row["end_ns"] - row["start_ns"] for row in events) / 1e6
-    assert abs(lasted_ms - (after[1] - before[1])) <= len(events)  # the kernel's are whole ms
+    # The kernel's are whole ms; where it reports each state, an event begins earlier than what it counts.
+    more_ms = sum(row["p1_ns"] + row["p2_ns"] for row in events) / 1e6
+    assert -len(events) <= lasted_ms - (after[1] - before[1]) <= more_ms + len(events)
     assert [row["sequence"] for row in asked] == sorted({row["sequence"] for row in asked})
 
 
