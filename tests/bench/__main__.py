@@ -29,7 +29,7 @@ class Part:
 PARTS: Mapping[str, Part] = {
     "block": Part(block.report, block.ROUNDS, paired.minutes(block.MODES, 1)),
     "locks": Part(locks.report, locks.ROUNDS, paired.minutes(len(locks.MODES), 1)),
-    "switches": Part(switches.report, switches.ROUNDS, paired.minutes(len(switches.MODES), 1)),
+    "switches": Part(switches.report, switches.ROUNDS, paired.minutes(switches.MODES, 1)),
     "reader": Part(reader.report, 5, 0.7),
     "report": Part(report.report, 5, 1),
     "filemark": Part(filemark.report, 7, 0.3),

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.bench import tracers
+from tests.bench.block import ram_loop
 from tests.bench.locks import DAY_S, system_calls
 from tests.bench.paired import WINDOW_S, Load, Result, Tracer, measure, table
 from tests.collectors.recording import compile_program
@@ -24,17 +25,23 @@ ROUNDS = 17
 WARM_S = 2
 SWITCHES_A_SECOND = 100_000
 _CALLS_A_SWITCH = 2  # a write, which wakes the other thread, and a read, which waits for it
-MODES: Mapping[str, Tracer] = {
-    "`threads`": partial(tracers.recorder, ["threads"]),
-    "`threads`, `sched`": partial(tracers.recorder, ["threads", "sched"]),
-    "all default collectors": partial(tracers.recorder, tracers.defaults()),
-    "all but `threads`, `sched`, `events`": partial(
-        tracers.recorder,
-        [name for name in tracers.defaults() if name not in ("threads", "sched", "events")],
-    ),
-    "bpftrace, sums by stack": tracers.bpftrace_switches,
-    "`perf sched record`": tracers.perf_sched,
-}
+_NEW = ("threads", "sched", "events")
+
+
+def modes(disk: str) -> Mapping[str, Tracer]:
+    """Return the compared tracers by name. disk: an idle one, which `block` needs."""
+    others = [name for name in tracers.defaults() if name not in _NEW]
+    return {
+        "`threads`": partial(tracers.recorder, ["threads"]),
+        "`threads`, `sched`": partial(tracers.recorder, ["threads", "sched"]),
+        "all default collectors": partial(tracers.recorder, tracers.defaults(), [disk]),
+        "all but `threads`, `sched`, `events`": partial(tracers.recorder, others, [disk]),
+        "bpftrace, sums by stack": tracers.bpftrace_switches,
+        "`perf sched record`": tracers.perf_sched,
+    }
+
+
+MODES = len(modes(""))
 
 
 @contextmanager
@@ -60,8 +67,8 @@ def storm(switches_a_second: int) -> Iterator[Load]:
 
 def run(rounds: int, window_s: float = WINDOW_S) -> Result:
     """Measure all tracers of threads."""
-    with storm(SWITCHES_A_SECOND) as load:
-        return measure("switches", load, MODES, rounds, window_s)
+    with ram_loop() as disk, storm(SWITCHES_A_SECOND) as load:
+        return measure("switches", load, modes(disk.name), rounds, window_s)
 
 
 def report(rounds: int) -> str:
