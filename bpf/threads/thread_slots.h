@@ -109,6 +109,15 @@ struct thread_slot {
 	u8 pad;
 	/* Runnable: CPU time of that CPU by role, when the thread began to wait. */
 	u64 ran_ns[THREAD_ROLES];
+	/* The last wait for a CPU, and the sleep before, as far as cells have them: see run_as_scheduler(). */
+	u64 ran_total_ns;     /* sum_exec_runtime when the present run began */
+	u64 delayed_total_ns; /* run_delay at the last switch from the thread */
+	u64 waited_ns;	      /* for the CPU, in all */
+	u64 waited_last_ns;   /* of this, what was counted last, for the role: */
+	u64 waited_by;
+	u64 slept_ns; /* before that wait; 0: it did not begin with a wake-up */
+	s32 slept_stack_id;
+	u32 pad_to_word;
 	u64 cells_bin; /* the bin of the sums in cells */
 	struct thread_cell cells[THREAD_CELLS];
 

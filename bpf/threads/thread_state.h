@@ -24,6 +24,8 @@ const volatile bool have_cgroup;
  * instead") (in v5.19) */
 const volatile bool have_prev_state;
 
+/* Set by the recorder when the recording ends: what the programs see until they are detached is of no thread's time. */
+volatile bool is_over;
 /* Set by the recorder as it empties bins. */
 volatile u64 drained_to;
 struct bin_epoch epochs[BIN_CPUS];

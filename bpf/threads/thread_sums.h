@@ -92,7 +92,7 @@ static __noinline int send_cell(struct thread_cell *cell, u64 bin, struct thread
 
 static __always_inline bool is_used(const struct thread_cell *cell)
 {
-	return cell->sum.ns || cell->sum.samples;
+	return cell->sum.ns || cell->sum.count || cell->sum.samples;
 }
 
 /* Sends all cells' sums. */
@@ -156,14 +156,18 @@ static __noinline int make_room(struct thread_cell *cell, u64 bin, struct thread
 	return 0;
 }
 
-/* The cell of a key in the present bin. Running has a cell of its own. */
+/* Running has a cell of its own. */
+static __always_inline u32 cell_index(s32 stack_id, u32 by)
+{
+	return 1 + ((u32)(stack_id ^ by) & (THREAD_CELLS - 2));
+}
+
+/* The cell of a key in the present bin. */
 static __always_inline struct thread_time_sum *cell_of(struct thread_slot *slot,
 						       const struct thread_time_key *key, u64 bin,
 						       struct thread_counts *count)
 {
-	u32 at = key->state == THREAD_STATE_RUNNING
-			 ? 0
-			 : 1 + ((u32)(key->stack_id ^ key->by) & (THREAD_CELLS - 2));
+	u32 at = key->state == THREAD_STATE_RUNNING ? 0 : cell_index(key->stack_id, key->by);
 	struct thread_cell *cell = &slot->cells[at];
 
 	if (slot->cells_bin != bin) {

@@ -27,6 +27,9 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+/* A switch or wake-up is seen at most so late; a longer difference is stolen time, or an event that was not seen. */
+#define LATE_MOST_NS 500000
+
 /* Keeps the record's layout in this object's BTF, where the recorder reads it. */
 struct thread_time_record *thread_time_record_used;
 
@@ -155,6 +158,9 @@ __noinline int end_wait(struct thread_slot *slot, const struct moment *now, u32 
 	piece.end_ns = now->ns;
 	piece.whole_ns = now->ns - slot->since_ns;
 	slot->key.by = longest;
+	slot->waited_ns = piece.whole_ns;
+	slot->waited_last_ns = piece.begin_bin == piece.end_bin ? piece.end_ns - piece.begin_ns : 0;
+	slot->waited_by = longest;
 	return add_time(slot, &piece, count);
 }
 
@@ -344,10 +350,74 @@ static __noinline int begin_unseen_sleep(struct thread_slot *slot, struct task_s
 	return 0;
 }
 
+/* The cell of the wait before the present run; NULL: its time has left the cells. */
+static __always_inline struct thread_cell *cell_of_wait(struct thread_slot *slot)
+{
+	struct thread_cell *cell = &slot->cells[cell_index(-1, slot->waited_by)];
+
+	return slot->cells_bin == slot->since_bin && cell->key.state == THREAD_STATE_RUNNABLE &&
+			       cell->key.by == slot->waited_by
+		       ? cell
+		       : NULL;
+}
+
+/* Takes the begin of a wait from the sleep before it; returns how much. */
+static __always_inline u64 wait_from(struct thread_slot *slot, struct thread_cell *wait,
+				     u64 more_ns)
+{
+	struct thread_cell *sleep =
+		&slot->cells[cell_index(slot->slept_stack_id, THREAD_ROLE_UNKNOWN)];
+
+	if (sleep == wait || sleep->key.stack_id != slot->slept_stack_id ||
+	    sleep->key.state <= THREAD_STATE_RUNNABLE || more_ns > slot->slept_ns ||
+	    more_ns > LATE_MOST_NS || sleep->sum.ns < more_ns)
+		return 0;
+	sleep->sum.ns -= more_ns;
+	wait->sum.ns += more_ns;
+	return more_ns;
+}
+
+/*
+ * Moves the borders of the run that ends, and of the wait before it, to where the scheduler has them: these are its counts in
+ * schedstat, utime and stime, and cgroups. Its clock stands from the begin of a switch on, and from the wake-up of
+ * the next thread on if that one is to run at once (rq_clock_skip_update() in kernel/sched/core.c): 1 to 15 us before the switch
+ * is seen. A thread is queued before its wake-up is seen. Before a CPU idles, the scheduler looks for work on other CPUs
+ * (sched_balance_newidle()), which can take longer than a short run; that is no part of the run.
+ */
+static __always_inline void run_as_scheduler(struct thread_slot *slot, struct task_struct *task,
+					     struct moment *end)
+{
+	struct task_struct___time *of = (void *)task;
+	s64 more_ns = of->se.sum_exec_runtime - slot->ran_total_ns, delay_ns = 0;
+	struct thread_cell *wait = slot->waited_ns ? cell_of_wait(slot) : NULL;
+
+	more_ns -= end->ns - slot->since_ns;
+	if (more_ns < 0) {
+		u64 end_ns = end->ns + more_ns;
+
+		if (-more_ns <= LATE_MOST_NS && bin_of(&cuts, bin_ns, end_ns) == end->bin)
+			end->ns = end_ns;
+		more_ns = 0;
+	}
+	if (wait && bpf_core_field_exists(of->sched_info.run_delay)) {
+		delay_ns = of->sched_info.run_delay - slot->delayed_total_ns;
+		delay_ns += more_ns - slot->waited_ns;
+		if (delay_ns > 0 && slot->slept_ns)
+			slot->waited_last_ns += wait_from(slot, wait, delay_ns);
+	}
+	if (more_ns > slot->waited_last_ns)
+		more_ns = slot->waited_last_ns;
+	if (!wait || wait->sum.ns < more_ns)
+		return;
+	wait->sum.ns -= more_ns;
+	slot->since_ns -= more_ns;
+}
+
 static __always_inline void switch_out(void *ctx, struct task_struct *prev, bool preempt, u32 state,
-				       u32 cpu, const struct moment *now,
+				       u32 cpu, const struct moment *seen,
 				       struct thread_counts *count)
 {
+	struct moment end = *seen, *now = &end;
 	struct task_struct___time *of = (void *)prev;
 	struct cpu_time *of_cpu = &cpu_times[cpu & (BIN_CPUS - 1)];
 	struct task_context *context = find_context(prev);
@@ -367,12 +437,17 @@ static __always_inline void switch_out(void *ctx, struct task_struct *prev, bool
 		slot->key.state = THREAD_STATE_RUNNING;
 	} else if (slot->key.state != THREAD_STATE_RUNNING) {
 		begin_unseen_run(slot, prev, now, count);
+	} else {
+		run_as_scheduler(slot, prev, &end);
 	}
 	if (flags & PF_WQ_WORKER)
 		slot->key.work = work_of(prev, slot, true);
 	if (slot->since_bin != now->bin && !(flags & PF_KTHREAD))
 		note_role(slot, context, role_of(prev));
 	end_state(slot, now, count);
+	slot->waited_ns = slot->slept_ns = 0;
+	if (bpf_core_field_exists(of->sched_info.run_delay))
+		slot->delayed_total_ns = of->sched_info.run_delay;
 	if (state & TASK_DEAD) {
 		u32 at = context->thread_slot;
 
@@ -411,6 +486,7 @@ switch_in(struct task_struct *next, u32 cpu, const struct moment *now, struct th
 		end_state(slot, now, count);
 	}
 	slot->switches++;
+	slot->ran_total_ns = ((struct task_struct___time *)next)->se.sum_exec_runtime;
 	begin_state(slot, THREAD_STATE_RUNNING, now);
 	return slot->role;
 }
@@ -424,7 +500,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct bin_epoch *epoch;
 	struct moment now;
 
-	if (!count)
+	if (!count || is_over)
 		return 0;
 	state = have_prev_state ? *(volatile u64 *)&ctx[3] : prev->__state;
 	epoch = enter();
@@ -463,7 +539,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	struct bin_epoch *epoch;
 	struct moment now;
 
-	if (!count || !slot || slot->key.state == THREAD_STATE_RUNNABLE)
+	if (!count || !slot || is_over || slot->key.state == THREAD_STATE_RUNNABLE)
 		return 0;
 	/* On a CPU: it is woken before it has fallen asleep. */
 	if (slot->key.state == THREAD_STATE_RUNNING && BPF_CORE_READ_BITFIELD(task, on_cpu))
@@ -477,6 +553,8 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 		see_first(slot, task, context);
 	else if (slot->key.state == THREAD_STATE_IO_WAIT)
 		slot->after.blkio_delay_ns = blkio_delay_of((void *)task);
+	slot->slept_ns = slot->since_bin == now.bin ? now.ns - slot->since_ns : 0;
+	slot->slept_stack_id = slot->key.stack_id;
 	end_state(slot, &now, count);
 	begin_state(slot, THREAD_STATE_RUNNABLE, &now);
 	note_runners(slot, cpu_of(task), now.ns);
@@ -516,7 +594,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 	struct thread_slot *slot = slot_of(find_context(task));
 	struct moment now = moment_now();
 
-	if (!slot)
+	if (!slot || is_over)
 		return 0;
 	slot->start_ns = now.ns;
 	begin_state(slot, THREAD_STATE_RUNNABLE, &now);

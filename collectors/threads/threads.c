@@ -364,7 +364,8 @@ static void end_recording(void)
 			open++;
 		}
 		for (int cell = 0; cell < THREAD_CELLS; cell++)
-			if (slot->cells[cell].sum.ns || slot->cells[cell].sum.samples)
+			if (slot->cells[cell].sum.ns || slot->cells[cell].sum.count ||
+			    slot->cells[cell].sum.samples)
 				thread_rows_add(bins_start_ns(slot->cells_bin),
 						bins_length_ns(slot->cells_bin),
 						&slot->cells[cell].key, &slot->cells[cell].sum);
@@ -425,6 +426,7 @@ static void drain(bool last)
 static void detach(void)
 {
 	cpu_timers_stop(&timers);
+	skel->bss->is_over = true;
 	end_ns = monotonic_ns();
 	threads_bpf__detach(skel);
 }
