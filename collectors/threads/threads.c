@@ -371,7 +371,7 @@ static void end_recording(void)
 						&slot->cells[cell].key, &slot->cells[cell].sum);
 		write_thread(slot);
 	}
-	reason_set(state.notes, "intervals open at the end", open);
+	reason_set(state.notes, "intervals under way at the end", open);
 }
 
 static void read_counts(void)

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from analysis.causes.classify import classify
+from analysis.causes.rules import rules
 from analysis.dataframes import load
 from analysis.measures.common.timeline import make_timeline
 from analysis.measures.results import Results, measure
 from analysis.measures.threads.over_time import sums_over_time
+from analysis.measures.threads.parts import ON_CPU
 from analysis.measures.threads.results import ThreadResults
 from analysis.rundir.run import Run, open_run
 from analysis.tables import thread_time
@@ -342,3 +344,8 @@ def test_hostile_numbers_are_survived(tmp_path: Path) -> None:
     path = Spec(thread_time=times, thread=thread, run=facts_of_run()).write(tmp_path / "r")
     (path / "raw/phases.jsonl").write_text('{"name": 3}\n[]\nx\n')
     assert threads_of(path).parts
+
+
+def test_no_cause_has_the_name_of_a_state_on_a_cpu() -> None:
+    """Kinds of time are states and causes by name: a name of both would add a sleep to the time on a CPU."""
+    assert not set(rules().causes) & set(ON_CPU)

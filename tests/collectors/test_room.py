@@ -142,7 +142,7 @@ def test_recorder_without_room_only_counts(tmp_path: Path) -> None:
             small / "out", "--collect", "block", "--disk", disk.name, "--floor-bytes", str(2 << 20)
         ) as run,
     ):
-        storm(disk, 1000)
+        storm(disk, 1100)
         run.stop()
         assert of_recorder(run)["met"] == "floor"
         assert read_table(run.out / "block.rec")[1].size == 0

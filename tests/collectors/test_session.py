@@ -92,7 +92,8 @@ def test_run_directory_is_complete(tmp_path: Path) -> None:
     assert run.output.splitlines()[-1] == "said"
     # lock_sample: where CPUs can be sampled
     assert {path.stem for path in (out / "tables").glob("*.parquet")} - {"lock_sample"} == {
-        *("phase", "block", "lock_wait", "lock", "stack", "call", "counter", "path")
+        *("phase", "block", "lock_wait", "lock", "stack", "call", "counter", "path", "function"),
+        *("thread", "thread_time", "switch", "wake", "sched_window", "event", "event_kind", "dirtied"),
     }
     calls = parquet.read_table(out / "tables/call.parquet").to_pylist()
     written = [row["bytes"] for row in calls if (row["call"], row["target"]) == ("write", "target")]
