@@ -111,6 +111,8 @@ static __always_inline struct thread_time_sum *sum_of(const struct thread_time_k
 						      struct thread_counts *count)
 {
 	const struct thread_time_sum none = {};
+	/* On the stack: before 6.2 a map's key can't be memory that a function was given. */
+	const struct thread_time_key own = *key;
 	u32 slot = bin % THREAD_BIN_SLOTS;
 	struct thread_time_sum *sum;
 	void *sums;
@@ -123,11 +125,11 @@ static __always_inline struct thread_time_sum *sum_of(const struct thread_time_k
 	sums = bpf_map_lookup_elem(&bins, &slot);
 	if (!sums)
 		return NULL;
-	sum = bpf_map_lookup_elem(sums, key);
+	sum = bpf_map_lookup_elem(sums, &own);
 	if (sum)
 		return sum;
-	err = bpf_map_update_elem(sums, key, &none, BPF_NOEXIST);
-	sum = bpf_map_lookup_elem(sums, key);
+	err = bpf_map_update_elem(sums, &own, &none, BPF_NOEXIST);
+	sum = bpf_map_lookup_elem(sums, &own);
 	if (!sum && err == -E2BIG)
 		count->map_full++;
 	else if (!sum)

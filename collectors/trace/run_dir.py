@@ -388,6 +388,7 @@ def _mark_interrupted(directory: int, facts: dict[str, Any]) -> None:
     facts["warnings"].append(_KILLED)
     raw = Path(f"/proc/{os.getpid()}/fd/{directory}") / "raw"  # a path that child processes can open
     (raw / ".spare").unlink(missing_ok=True)
+    (raw / "recorder/.losses.json.new").unlink(missing_ok=True)  # of a recorder that was killed as it wrote
     replace(directory, "run.json", json.dumps(facts, indent=1))
     _recover_losses(directory, raw, facts)
 
