@@ -161,6 +161,13 @@ static void close_all(void)
 	close_object();
 }
 
+/* A row of dirtied bytes stands for no event. */
+static uint64_t events_of_dirtied(const void *row)
+{
+	(void)row;
+	return 0;
+}
+
 static int open_all(const struct options *options)
 {
 	if (load(options))
@@ -170,6 +177,7 @@ static int open_all(const struct options *options)
 	if (!dirtied || event_table_open(options, skel, &state) || sources_write(options, refused))
 		return collector_off(&state, "free some space", "event.rec can't be written: %s",
 				     strerror(errno));
+	rec_file_events(dirtied, events_of_dirtied);
 	if (source_is_here(SOURCE_XFS))
 		(void)ksyms_load(); /* now rather than while events come in */
 	bins = (struct bins){ .epochs = skel->bss->epochs,
@@ -204,8 +212,8 @@ static void drain_bin(uint64_t bin)
 		row.large_folio_bytes += cell->large_folio_bytes;
 		memset(cell, 0, sizeof(*cell));
 	}
-	if (row.folios)
-		rec_file_write(dirtied, &state, &row, 1);
+	if (row.folios && rec_file_write(dirtied, &state, &row, 1) != 1)
+		reason_add(state.notes, "time bins of dirtied bytes not written", 1);
 }
 
 static void read_counts(void)
@@ -223,6 +231,8 @@ static void read_counts(void)
 		snprintf(too_many[kind], sizeof(too_many[kind]), "too many at once: %s",
 			 source_kind_name(kind));
 		/* Of readahead, a part is what is wanted. */
+		if (kind == EVENT_KIND_READAHEAD)
+			state.seen -= sum.over_budget[kind];
 		reason_set(kind == EVENT_KIND_READAHEAD ? state.notes : state.lost, too_many[kind],
 			   sum.over_budget[kind]);
 	}
