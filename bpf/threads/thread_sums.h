@@ -40,6 +40,10 @@ struct piece {
 	u64 whole_ns; /* length of the interval that this piece ends, or is; 0: the interval goes on */
 };
 
+/* Not on the stack, of which all functions of a program together have 512 bytes. */
+const volatile struct thread_time_sum zero_sum;
+#define no_sum (*(const struct thread_time_sum *)&zero_sum)
+
 static __noinline int pass_on(const struct thread_time_key *key, const struct piece *piece,
 			      struct thread_counts *count)
 {
@@ -74,7 +78,6 @@ static __always_inline void add_sum(struct thread_time_sum *to, const struct thr
 /* Sends a cell's sum to the recorder, and empties the cell. */
 static __noinline int send_cell(struct thread_cell *cell, u64 bin, struct thread_counts *count)
 {
-	const struct thread_time_sum none = {};
 	struct thread_event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
 
 	if (event) {
@@ -86,7 +89,7 @@ static __noinline int send_cell(struct thread_cell *cell, u64 bin, struct thread
 	} else {
 		count->ring_full += cell->sum.count;
 	}
-	cell->sum = none;
+	cell->sum = no_sum;
 	return 0;
 }
 
@@ -110,7 +113,6 @@ __noinline int send_cells(struct thread_slot *slot, struct thread_counts *count)
 static __always_inline struct thread_time_sum *sum_of(const struct thread_time_key *key, u64 bin,
 						      struct thread_counts *count)
 {
-	const struct thread_time_sum none = {};
 	/* On the stack: before 6.2 a map's key can't be memory that a function was given. */
 	const struct thread_time_key own = *key;
 	u32 slot = bin % THREAD_BIN_SLOTS;
@@ -128,7 +130,7 @@ static __always_inline struct thread_time_sum *sum_of(const struct thread_time_k
 	sum = bpf_map_lookup_elem(sums, &own);
 	if (sum)
 		return sum;
-	err = bpf_map_update_elem(sums, &own, &none, BPF_NOEXIST);
+	err = bpf_map_update_elem(sums, &own, (void *)&no_sum, BPF_NOEXIST);
 	sum = bpf_map_lookup_elem(sums, &own);
 	if (!sum && err == -E2BIG)
 		count->map_full++;
@@ -148,13 +150,12 @@ static __always_inline bool is_key(const struct thread_time_key *one,
 /* Moves a cell's sum to the map of its bin, which is the present one. */
 static __noinline int make_room(struct thread_cell *cell, u64 bin, struct thread_counts *count)
 {
-	const struct thread_time_sum none = {};
 	struct thread_time_sum *sum = sum_of(&cell->key, bin, count);
 
 	if (!sum)
 		return send_cell(cell, bin, count);
 	add_sum(sum, &cell->sum);
-	cell->sum = none;
+	cell->sum = no_sum;
 	return 0;
 }
 

@@ -28,7 +28,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* A switch or wake-up is seen at most so late; a longer difference is stolen time, or an event that was not seen. */
-#define LATE_MOST_NS 500000
+#define LATE_MOST_NS 10000000
 
 /* Keeps the record's layout in this object's BTF, where the recorder reads it. */
 struct thread_time_record *thread_time_record_used;
