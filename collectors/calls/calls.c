@@ -142,19 +142,6 @@ static int configure(const struct options *options)
 	return bpf_map__set_max_entries(skel->maps.cells, count);
 }
 
-static int add_more_targets(const struct options *options)
-{
-	int map = bpf_map__fd(skel->maps.more_targets);
-	uint8_t is_one = 1;
-
-	for (int i = 0; i < options->more_target_count; i++)
-		if (bpf_map_update_elem(map, &options->more_targets[i], &is_one, BPF_ANY))
-			return collector_off(&state, "free some memory",
-					     "file systems can't be passed to the kernel: %s",
-					     strerror(errno));
-	return 0;
-}
-
 static int load(const struct options *options)
 {
 	cpus = bpf_possible_cpus(&state);
@@ -168,7 +155,7 @@ static int load(const struct options *options)
 	if (calls_bpf__load(skel))
 		return bpf_load_failed(&state);
 	if (bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup) ||
-	    add_more_targets(options))
+	    bpf_set_more_targets(&state, options, skel->maps.more_targets))
 		return -1;
 	cells = map_memory(skel->maps.cells, cells_bytes, PROT_READ | PROT_WRITE);
 	if (!cells)

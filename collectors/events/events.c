@@ -112,19 +112,6 @@ static int load_in_parts(const struct options *options)
 	return events_bpf__load(skel) ? bpf_load_failed(&state) : 0;
 }
 
-static int add_more_targets(const struct options *options)
-{
-	int map = bpf_map__fd(skel->maps.more_targets);
-	uint8_t is_one = 1;
-
-	for (int i = 0; i < options->more_target_count; i++)
-		if (bpf_map_update_elem(map, &options->more_targets[i], &is_one, BPF_ANY))
-			return collector_off(&state, "free some memory",
-					     "file systems can't be passed to the kernel: %s",
-					     strerror(errno));
-	return 0;
-}
-
 static int load(const struct options *options)
 {
 	cpus = bpf_possible_cpus(&state);
@@ -146,7 +133,7 @@ static int load(const struct options *options)
 	if (!cells)
 		return collector_off(&state, "free some memory", "the sums can't be mapped: %s",
 				     strerror(errno));
-	return add_more_targets(options);
+	return bpf_set_more_targets(&state, options, skel->maps.more_targets);
 }
 
 static void close_all(void)

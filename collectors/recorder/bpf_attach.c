@@ -102,3 +102,17 @@ int bpf_set_workload_cgroup(struct collector_state *state, const struct options 
 	return collector_off(state, "use a cgroup2 directory",
 			     "the workload's cgroup can't be watched: %s", strerror(errno));
 }
+
+int bpf_set_more_targets(struct collector_state *state, const struct options *options,
+			 const struct bpf_map *map)
+{
+	uint8_t is_one = 1;
+
+	for (int i = 0; i < options->more_target_count; i++)
+		if (bpf_map_update_elem(bpf_map__fd(map), &options->more_targets[i], &is_one,
+					BPF_ANY))
+			return collector_off(state, "free some memory",
+					     "file systems can't be passed to the kernel: %s",
+					     strerror(errno));
+	return 0;
+}

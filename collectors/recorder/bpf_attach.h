@@ -30,6 +30,9 @@ int bpf_attach_failed(struct collector_state *state);
 /* Puts the workload's cgroup, if there is one, into the map in which the programs look it up. */
 int bpf_set_workload_cgroup(struct collector_state *state, const struct options *options,
 			    const struct bpf_map *map);
+/* Puts the further file systems under test into the map more_targets, which options->more_target_count has sized. */
+int bpf_set_more_targets(struct collector_state *state, const struct options *options,
+			 const struct bpf_map *map);
 /* Runs the program of bpf/common/tasks.h that notes this process's ids in the kernel's own PID namespace. */
 int bpf_note_recorder(struct collector_state *state, const struct bpf_program *program);
 
