@@ -103,7 +103,9 @@ def attached(image: Path, *options: str) -> Iterator[Path]:
     """Attach a loop device to a file; detach it after the block."""
     try:
         attach = ["losetup", "--find", "--show", *options, str(image)]
-        yield Path(subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip())
+        disk = Path(subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip())
+        drop_partitions(disk)
+        yield disk
     finally:
         show = ["losetup", "--list", "--noheadings", "--output", "NAME", "--associated", str(image)]
         for path in subprocess.run(show, check=True, capture_output=True, text=True).stdout.split():
@@ -145,6 +147,16 @@ def delete_partition(device: str, number: int) -> None:
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
+
+
+def drop_partitions(disk: Path) -> None:
+    """Delete all partitions of a loop device that was just attached: those of the number's former user.
+
+    A detach leaves partitions made by BLKPG, without --partscan always and with it when a scan by another
+    process (libblkid opens every partition) is just reading one (__loop_clr_fd, drivers/block/loop.c).
+    """
+    for part in sorted(Path("/sys/block", disk.name).glob(f"{disk.name}p*")):
+        delete_partition(str(disk), int((part / "partition").read_text()))
 
 
 def _blkpg(device: str, op: int, number: int, start_bytes: int, length_bytes: int) -> None:

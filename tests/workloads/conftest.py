@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from collectors.collector import choices
-from tests.collectors.loop_disk import tmpfs
+from tests.collectors.loop_disk import drop_partitions, tmpfs
 from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.parse import parse
@@ -87,6 +87,7 @@ class LoopDevice:
         run("truncate", "-s", size, str(image))
         self.path = run("losetup", "--find", "--show", *options, str(image)).strip()
         self.name = self.path.removeprefix("/dev/")
+        drop_partitions(Path(self.path))
 
     def close(self) -> None:
         subprocess.run(["losetup", "-d", self.path], capture_output=True, check=False)
