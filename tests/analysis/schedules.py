@@ -54,11 +54,18 @@ class Schedule:
         """A thread wakes another."""
         self.wakes.append({"t_ns": t, "wakee": wakee, "waker": waker, **more})
 
-    def request(self, queue: int, issue: int, complete: int, sector: int, submitter: int = 0) -> None:
-        """A request, by a thread (its tid is its number)."""
-        self.requests.append(
-            {"queue": queue, "issue": issue, "complete": complete, "sector": sector, "pid": submitter}
-        )
+    def request(
+        self,
+        queue: int,
+        issue: int,
+        complete: int,
+        sector: int,
+        submitter: int = 0,
+        is_held: bool = False,
+    ) -> None:
+        """A request, by a thread (its tid is its number). is_held: by a throttle before."""
+        row = {"queue": queue, "issue": issue, "complete": complete, "sector": sector, "pid": submitter}
+        self.requests.append(row | {"is_held": is_held})
 
     def completion(self, t: int, wakee: int, sector: int, **more: Any) -> None:
         """A completion wakes a thread."""
@@ -140,6 +147,7 @@ class Schedule:
                 block.issue_ns,
                 block.complete_ns,
                 intervals.index(self._column(self.requests, "pid")),
+                self._column(self.requests, "is_held") != 0,
             ),
             make_occupancy(self.switch_table, 0, end),
             np.zeros(intervals.begin.size, dtype=np.bool_),
@@ -320,7 +328,7 @@ class Naive:
         if found >= 0:
             row = self.schedule.requests[found]
             if t < row["queue"]:
-                if row["pid"] == thread:
+                if row["pid"] == thread or row["is_held"]:
                     asleep = at
                     while asleep > 0 and self.state(thread, asleep - 1) == (state, wake):
                         asleep -= 1

@@ -269,7 +269,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
         queue = draw(times)
         issue = queue + draw(st.integers(-1, 5))
         complete = issue + draw(st.integers(-1, 9))
-        schedule.request(queue, issue, complete, draw(st.integers(1, 2)), draw(threads))
+        schedule.request(queue, issue, complete, draw(st.integers(1, 2)), draw(threads), draw(st.booleans()))
     for _ in range(draw(st.integers(0, 14))):
         context = draw(st.sampled_from(("task", "task", "softirq", "unknown")))
         cause = draw(st.sampled_from(("none", "request", "timer")))
@@ -301,7 +301,8 @@ def legal_schedules(draw: st.DrawFn) -> Schedule:
             if act or cpu not in running:
                 sector += 1
                 age = draw(st.integers(1, 20))
-                schedule.request(max(t - age, 0), max(t - age // 2, 0), t, sector, draw(threads))
+                queue, issue = max(t - age, 0), max(t - age // 2, 0)
+                schedule.request(queue, issue, t, sector, draw(threads), draw(st.booleans()))
                 schedule.completion(t, wakee, sector)
             else:
                 schedule.wake(t, wakee, running[cpu])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from analysis.tables.store import I64, Categorical
 from analysis.tables.wake import Wake
 
 REQUEST = "request"  # a cause of the table wake
+HELD_BY = ("blk_throtl_dispatch_work_fn",)  # works that send what a limit of a cgroup held back
 # A wake-up follows the completion that is its cause within the same interrupt; the hypervisor may stop both.
 LATEST_NS = 10_000_000
 
@@ -64,8 +66,10 @@ class KnownRequests:
     devs: I64  # of all recorded disks and volumes; wakes name those of others, too
 
 
-def known_requests(wake: Wake, block: Block | None, volume: Block | None, owners: Owners) -> KnownRequests:
-    """Requests of the disks; where a wake-up has none, bios of volumes."""
+def known_requests(
+    wake: Wake, block: Block | None, volume: Block | None, owners: Owners, functions: Mapping[int, str]
+) -> KnownRequests:
+    """Requests of the disks; where a wake-up has none, bios of volumes. functions: names by number."""
     of_wake = np.full(wake.t_ns.size, NONE, dtype=np.int32)
     parts: list[tuple[Block, I64]] = []
     size = 0
@@ -83,11 +87,13 @@ def known_requests(wake: Wake, block: Block | None, volume: Block | None, owners
 
     queue = column("queue_ns")
     pid = _joined([_rare(table, "pid")[rows] for table, rows in parts])
+    work = _joined([_rare(table, "work_id")[rows] for table, rows in parts])
     requests = Requests(
         queue_ns=queue,
         issue_ns=column("issue_ns"),
         complete_ns=column("complete_ns"),
         submitter=owners.at(pid, queue).astype(np.int32),
+        is_held=np.isin(work, [number for number, name in functions.items() if name in HELD_BY]),
     )
     labels = RequestLabels(*_labels(parts), column("dev"), column("sector"), queue)
     devs = _joined([np.unique(table.dev).astype(np.int64) for table in (block, volume) if table is not None])

@@ -148,7 +148,8 @@ def measure_path(
     events = tables.get(event.TABLE)
     if events is not None:
         intervals = _with_events(intervals, events, owners)
-    requests = known_requests(wakes_table, tables.block, tables.volume, owners)
+    functions = tables.get(function.TABLE) or {}
+    requests = known_requests(wakes_table, tables.block, tables.volume, owners, functions)
     wakes = make_wakes(wakes_table, requests.of_wake, requests.devs, intervals)
     is_kernel = np.array([recorded == KERNEL for recorded in owners.recorded], dtype=np.bool_)
     causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks, is_kernel)
@@ -167,8 +168,7 @@ def measure_path(
     occupancy = make_occupancy(switches, window.start_ns, window.end_ns)
     idle = is_idle(intervals, is_kernel, switches.state.labels)
     walk = Walk(intervals, wakes, requests.requests, occupancy, voluntary, idle, is_workload)
-    functions = tables.get(function.TABLE)
-    works = WorkRoles(owners, functions or {}, tested)
+    works = WorkRoles(owners, functions, tested)
     whose = Whose(owners, works)
     sums = Sums(intervals, causes, occupancy, requests.labels, events, tables.phases, timeline, whose)
     kept: list[Pieces] = []

@@ -55,6 +55,7 @@ class Requests:
     issue_ns: I64
     complete_ns: I64
     submitter: I32  # index of the thread; NONE: not logged
+    is_held: Mask  # what sent it had held it back before it was queued (blk-throttle)
 
 
 @dataclass(frozen=True)
@@ -239,8 +240,11 @@ class Walk:
             collected.add(piece, np.full(rows.size, kind, dtype=np.uint8), depth, request=request[rows])
         submitter = self.requests.submitter[request] if request.size else parts["thread"]
         # A thread that was given work by the end of a request of its own had sent it before it slept; if it
-        # slept before the request was queued, something held the request back (blk-throttle does).
+        # slept before the request was queued, something held the request back (blk-throttle does, whose own
+        # worker then sends it).
         is_own = submitter == parts["thread"]
+        if request.size:
+            is_own = is_own | self.requests.is_held[request]
         asleep = np.minimum(np.maximum(self.intervals.begin[at], begin), edges[1])
         until = np.where(is_own, asleep, edges[1])
         for kind, first_ns, last_ns, mask in (
