@@ -114,7 +114,7 @@ static int load(const struct options *options)
 					   task_context_share_numbers(skel->maps.thread_numbers);
 	if (!skel->rodata->have_task_contexts)
 		return collector_off(&state, "use Linux 5.12 or newer",
-				     "the kernel keeps no task storage for tracing programs");
+				     "the kernel keeps no data with a task for tracing programs");
 	if (configure(options))
 		return -1;
 	if (sched_bpf__load(skel))

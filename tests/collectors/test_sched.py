@@ -221,7 +221,7 @@ def test_wakes_by_completions_name_the_request(tmp_path: Path) -> None:
         & (wakes.names["wakee_role"] == "workload")
         & (wakes.rows["t_ns"] >= by_request["t_ns"][0])
     )
-    assert len(by_request) >= 0.99 * int(interrupts.sum())
+    assert len(by_request) >= 0.99 * int(interrupts.sum()), wakes.causes()
 
     functions = {line["id"]: line["name"] for line in run.lines("function")}
     works = {functions[number] for number in wakes.where(cause="work")["work_id"].tolist()}

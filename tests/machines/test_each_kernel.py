@@ -20,9 +20,14 @@ from tests.machines.inside_machine import Case, inside
 pytestmark = [pytest.mark.vm, pytest.mark.long]
 SECONDS = 600
 # What came with which Linux: the contention tracepoints, and task storage for tracing programs.
-SINCE = {"locks": ("5.19", "contention_begin"), "sched": ("5.12", "task storage")}
+SINCE = {
+    "locks": ("5.19", "contention_begin"),
+    "sched": ("5.12", "no data with a task"),
+    "threads": ("5.12", "no data with a task"),
+}
 # Requests and bytes beside /proc/diskstats; calls and bytes of a known program; waits for a mutex beside the
-# kernel's event tracer, and by name; one wait of a known length for an rwsem; switches that threads counted.
+# kernel's event tracer, and by name; one wait of a known length for an rwsem; switches that threads counted;
+# states of each thread beside its lifetime, and known sleeps and waits for a CPU.
 TRUTH = {
     "block": ("test_block.py::test_mixed_workload_matches_the_kernels_disk_statistics[ext4]",),
     "calls": (
@@ -44,6 +49,11 @@ TRUTH = {
     "sched": (
         "test_sched.py::test_switches_are_those_that_the_kernel_counted",
         "test_sched.py::test_wakes_by_completions_name_the_request",
+    ),
+    "threads": (
+        "test_threads.py::test_states_add_up_to_each_threads_lifetime",
+        "test_threads.py::test_a_sleep_has_its_length_and_its_stack",
+        "test_threads.py::test_who_ran_while_a_thread_waited",
     ),
 }
 
