@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -13,6 +16,16 @@ from analysis.figures import style
 from analysis.measures.common.timeline import F64
 
 Handle = Line2D | Patch
+LEAST_IN_LEGEND = 0.01  # of a stack's highest value
+
+
+@dataclass(frozen=True)
+class Look:
+    """How an area of a stack is drawn."""
+
+    label: str
+    color: str
+    hatch: str | None
 
 
 def any_finite(values: F64) -> bool:
@@ -27,6 +40,29 @@ def legend(ax: Axes, handles: list[Handle], title: str = "", right: float = 1.02
     box = ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(right, 1.04), title=title or None)
     box.get_title().set_fontsize(8.5)
     box._legend_box.align = "left"  # type: ignore[attr-defined]
+
+
+def legend_in(entries: int) -> float:
+    """Height in inches that a panel needs beside a legend, which may reach into the gap below it."""
+    return 0.148 * entries - 0.08
+
+
+def stack(ax: Axes, edges: F64, series: Mapping[str, F64], looks: Mapping[str, Look]) -> list[Handle]:
+    """Areas upon each other, in the order of `series`; legend entries from the top, of what can be seen."""
+    base = np.zeros(edges.size - 1)
+    highest = float(np.sum(list(series.values()), axis=0).max(initial=0.0)) if series else 0.0
+    handles: list[Handle] = []
+    for key, values in series.items():
+        look, top = looks[key], base + values
+        ink = style.QUIET if look.hatch else look.color
+        ax.stairs(top, edges, baseline=base, fill=True, fc=look.color, ec=ink, hatch=look.hatch, lw=0)
+        # a white edge: in greyscale, neighbours may be equally dark
+        ax.stairs(base, edges, baseline=None, color="white", lw=0.4)
+        if values.max(initial=0.0) >= LEAST_IN_LEGEND * highest:
+            handles.append(Patch(label=look.label, fc=look.color, ec=ink, hatch=look.hatch, lw=0))
+        base = top
+    from_zero(ax, highest, 3)
+    return handles[::-1]
 
 
 def legend_line(color: str, label: str, width: float = 1.4, dash: style.Dash = "-") -> Line2D:

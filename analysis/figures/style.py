@@ -100,16 +100,16 @@ THREADS = {
     "other": UNKNOWN,
 }
 THREADS_HATCH = {"ready": "////", "throttle": "....", "memory": "xxxx", "other": "\\\\\\\\"}
-# where the critical path ends
+# where the critical path ends; no colour that has another meaning in the panel of the threads
 PATH = {
     "own CPU": "#EFEFEF",
-    "others' CPU": "#D5DBE0",
+    "others' CPU": "#CFDAE6",
     "fs CPU": "#B9C3CC",
-    "ready": "#FFE68A",
-    "device": WRITE,
-    "queue": "#DDBDF0",
-    "pause": "#8A7A4A",
-    "apparatus": "#B07A00",
+    "ready": THREADS["ready"],
+    "device": DISK_MIDDLE,
+    "queue": "#A9BFD6",
+    "pause": "#CFE3C8",
+    "apparatus": "#7A3E1D",
     "unknown": UNKNOWN,
     "not recorded": "#FFFFFF",
 }

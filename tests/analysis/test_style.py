@@ -82,3 +82,20 @@ def test_every_class_has_a_colour() -> None:
 def test_lines_of_disks_are_apart_in_greyscale_or_by_dash() -> None:
     for (one, dash), (other, other_dash) in combinations(style.DISKS, 2):
         assert dash != other_dash or abs(lab(one, "normal")[0] - lab(other, "normal")[0]) >= 20
+
+
+def test_areas_of_stacks_are_apart_for_every_reader_or_hatched() -> None:
+    for colors, hatches in ((style.THREADS, style.THREADS_HATCH), (style.PATH, style.PATH_HATCH)):
+        for one, other in combinations(colors, 2):
+            if hatches.get(one) != hatches.get(other):
+                continue
+            for reader in READERS:
+                apart = np.linalg.norm(lab(colors[one], reader) - lab(colors[other], reader))
+                assert apart >= 8, (one, other, reader, apart)
+
+
+def test_path_and_threads_share_no_colour_of_different_meaning() -> None:
+    same = {("own CPU", "user"), ("fs CPU", "kernel"), ("ready", "ready"), ("unknown", "other")}
+    for end, color in style.PATH.items():
+        for key, other in style.THREADS.items():
+            assert color != other or (end, key) in same, (end, key)

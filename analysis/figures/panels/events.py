@@ -16,7 +16,7 @@ ROW_IN = 0.16
 MOST_ROWS = 8
 NOT_DRAWN = ("readahead", "writeback_inode", "bdev_flush")  # parts of other events, or everywhere
 LEAST_SHARE = 0.3  # a short event is still seen
-INK = LinearSegmentedColormap.from_list("events", ["#FFFFFF", style.JOURNAL])
+INK = LinearSegmentedColormap.from_list("events", ["#FFFFFF", style.INK])
 
 
 def _shown(graph: Graph) -> list[str]:
@@ -62,7 +62,7 @@ PANEL = Panel(
     height_in=_height_in,
     collectors=("events",),
     needs=lambda results: results.origins.events,
-    title=lambda _: "File-system events: share of the time under way (white: none)",
+    title=lambda _: "File-system events: share of the time under way (white: none; black: all)",
     draw=_draw,
     legend=_no_legend,
 )

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 
 from analysis.figures import style
-from analysis.figures.axes import Handle, from_zero
+from analysis.figures.axes import Handle, Look, legend_in, stack
 from analysis.figures.panel import Graph, Panel
 from analysis.measures.threads.over_time import SERIES
 
-HEIGHT_IN = 0.95
-LEAST_IN_LEGEND = 0.01  # of the panel's highest value
+LEAST_IN = 0.95
 LABELS = {
     "user": "own code",
     "kernel": "in the kernel",
@@ -26,36 +23,20 @@ LABELS = {
     "memory": "memory",
     "other": "other, unknown",
 }
+LOOKS = {key: Look(label, style.THREADS[key], style.THREADS_HATCH.get(key)) for key, label in LABELS.items()}
 
 
 def _height(graph: Graph) -> float:
     threads = graph.results.threads
-    return HEIGHT_IN if threads is not None and threads.over_time else 0.0
+    return max(LEAST_IN, legend_in(len(threads.over_time))) if threads and threads.over_time else 0.0
 
 
 def _draw(ax: Axes, graph: Graph) -> list[Handle]:
-    threads, edges = graph.results.threads, graph.results.timeline.edges_s
+    threads = graph.results.threads
     if threads is None:
         return []
-    base = np.zeros(graph.results.timeline.bins)
-    highest = float(np.sum(list(threads.over_time.values()), axis=0).max(initial=0.0))
-    handles: list[Handle] = []
-    for key in (key for key in SERIES if key in threads.over_time):
-        top = base + threads.over_time[key]
-        color, hatch = style.THREADS[key], style.THREADS_HATCH.get(key)
-        ink = style.QUIET if hatch else color
-        ax.stairs(top, edges, baseline=base, fill=True, fc=color, ec=ink, hatch=hatch, lw=0)
-        # a white edge: in greyscale, neighbours may be equally dark
-        ax.stairs(base, edges, baseline=None, color="white", lw=0.4)
-        if (top - base).max(initial=0.0) >= LEAST_IN_LEGEND * highest:
-            handles.append(Patch(label=LABELS[key], fc=color, ec=ink, hatch=hatch, lw=0))
-        base = top
-    from_zero(ax, float(base.max(initial=0.0)), 3)
-    return handles[::-1]
-
-
-def _legend(ax: Axes, _: Graph, handles: list[Handle]) -> None:
-    ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.06), fontsize=7, handlelength=1.2)
+    shown = {key: threads.over_time[key] for key in SERIES if key in threads.over_time}
+    return stack(ax, graph.results.timeline.edges_s, shown, LOOKS)
 
 
 PANEL = Panel(
@@ -66,5 +47,4 @@ PANEL = Panel(
     needs=lambda results: results.threads,
     title=lambda _: "The workload's threads: mean number by what they do; asleep by own will left out",
     draw=_draw,
-    legend=_legend,
 )
