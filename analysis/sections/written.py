@@ -45,23 +45,13 @@ def _balance(written: Written, is_bound: bool) -> list[tuple[str, str]]:
     facts = []
     if whole.app is not None:
         facts.append(("application wrote", unseen.at_least(units.bytes_(whole.app), is_bound)))
-    if written.overwritten is not None:
-        what = "- overwritten while dirty" if written.overwritten >= 0 else "+ rest of pages, mapped stores"
-        facts.append((what, units.bytes_(abs(written.overwritten))))
-    if whole.dirtied is not None:
-        bound = " at most" if not written.is_exact else ""
-        facts.append(("= dirtied", f"{units.bytes_(whole.dirtied)}{bound}"))
-    if whole.direct:
-        facts.append(("  direct I/O, never dirty", units.bytes_(whole.direct)))
-    if written.is_exact and written.deleted is not None:
-        facts.append(("- deleted while dirty", units.bytes_(written.deleted)))
-    if written.left is not None:
-        what = "- left" if written.deleted is not None else "- deleted, or left"
-        facts.append((what, units.bytes_(written.left)))
-    elif written.not_sent is not None and not written.is_exact:
+    if whole.dirtied is not None and written.is_exact:
+        facts += _by_dirtied(written, whole.dirtied)
+    elif written.not_sent is not None:
         what = "- never sent" if written.not_sent >= 0 else "+ rest of pages, mapped stores"
         facts.append((what, units.bytes_(abs(written.not_sent))))
-    facts.append(("= data sent to the disk", units.bytes_(whole.data)))
+    sign = "= " if facts else ""
+    facts.append((f"{sign}data sent to the disk", units.bytes_(whole.data)))
     facts += [
         (f"+ {name}", units.bytes_(size))
         for name, size in (
@@ -72,8 +62,34 @@ def _balance(written: Written, is_bound: bool) -> list[tuple[str, str]]:
         )
         if size
     ]
-    factor = f", {units.figures(whole.amplification)} for each byte" if whole.amplification else ""
+    factor = (
+        f", {units.figures(whole.amplification)} for each byte of the application"
+        if whole.amplification
+        else ""
+    )
     facts.append(("= written to the disk", f"{units.bytes_(whole.device)}{factor}"))
+    return facts
+
+
+def _by_dirtied(written: Written, dirtied: float) -> list[tuple[str, str]]:
+    """From the calls to what became dirty, and from there to the disk; direct I/O passes by."""
+    facts = []
+    direct = units.bytes_(written.whole.direct)
+    if written.overwritten is not None:
+        if written.whole.direct:
+            facts.append(("- direct I/O, never dirty", direct))
+        what = "- overwritten while dirty" if written.overwritten >= 0 else "+ rest of pages, mapped stores"
+        facts.append((what, units.bytes_(abs(written.overwritten))))
+    facts.append(("= dirtied" if written.overwritten is not None else "dirtied", units.bytes_(dirtied)))
+    if written.deleted is not None:
+        facts.append(("- deleted while dirty", units.bytes_(written.deleted)))
+    if written.left is not None:
+        what = "- left" if written.deleted is not None else "- deleted, or left"
+        facts.append(
+            (what if written.left >= 0 else "+ not seen to be dirtied", units.bytes_(abs(written.left)))
+        )
+    if written.whole.direct:
+        facts.append(("+ direct I/O", direct))
     return facts
 
 
@@ -107,14 +123,15 @@ def _notes(run: Run, written: Written, results: Results) -> list[str]:
     if whole.dirtied is None:
         notes.append(f"dirtied bytes are not known: {run.absent('events')}")
     elif whole.large:
+        large = units.percent(whole.large / whole.dirtied)
         what = (
-            "nearly all of them were sent, so dirtied holds"
+            "that is little, or nearly all of them were sent, so dirtied holds"
             if written.is_exact
-            else "dirtied is a bound, and what was overwritten, deleted or left is one number"
+            else "at most that much became dirty, and what was overwritten, deleted or left is one number"
         )
         notes.append(
-            f"{units.percent(whole.large / whole.dirtied)} % of the dirtied bytes are of folios of more than"
-            f" one page, which are dirty as a whole: {what}"
+            f"of {units.bytes_(whole.dirtied)} dirtied {large} % are of folios of more than one page, which"
+            f" are dirty as a whole: {what}"
         )
     if len(written.phases) > MOST_PHASES:
         notes.append(f"{len(written.phases) - MOST_PHASES} more phases")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,37 @@ def test_large_folios_leave_only_what_holds(tmp_path: Path) -> None:
     written, text = measured(tmp_path / "r", dirtied(large=16_384))
     assert written.overwritten is None and written.left is None
     assert written.not_sent == 109_000 - 65_536
-    assert (
-        "73.7 kB at most" in text and "never sent" in text and "more than one page" in " ".join(text.split())
-    )
+    words = " ".join(text.split())
+    assert "never sent" in words and "of 73.7 kB dirtied 22.2 %" in words and "at most that much" in words
+    assert "= dirtied" not in text
+
+
+def test_hardly_any_large_folio_leaves_all_that_holds(tmp_path: Path) -> None:
+    written, text = measured(tmp_path / "r", dirtied(large=512))
+    assert written.is_exact and written.left == 73_728 - (65_536 - 8192)
+    assert "never sent" not in text
+
+
+def test_lines_of_the_balance_add_up(tmp_path: Path) -> None:
+    """In both halves: from the calls to what became dirty, and from there to the disk."""
+    _, text = measured(tmp_path / "r", dirtied())
+    bytes_of: dict[str, float] = {}
+    for line in text.splitlines()[1:]:
+        if not line.strip():
+            break
+        name, number, unit = re.split(r"\s{2,}| (?=[kM]?B)", line.strip())[:3]
+        bytes_of[name] = float(number) * {"B": 1, "kB": 1e3}[unit.split(",")[0]]
+
+    def total(names: list[str]) -> float:
+        return sum(-bytes_of[name] if name.startswith("-") else bytes_of[name] for name in names)
+
+    names = list(bytes_of)
+    sums = [names.index(name) for name in names if name.startswith("=")]
+    assert [names[i] for i in sums] == ["= dirtied", "= data sent to the disk", "= written to the disk"]
+    begin = 0
+    for at in sums:
+        assert total(names[begin:at]) == pytest.approx(bytes_of[names[at]], rel=0.01), names[at]
+        begin = at
 
 
 def test_large_folios_that_were_sent_whole_are_exact(tmp_path: Path) -> None:

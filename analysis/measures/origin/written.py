@@ -32,8 +32,9 @@ from analysis.tables.store import I64
 DIRECT_ENDS = ("iomap_dio_", "dio_", "btrfs_dio_", "__blkdev_direct_IO")  # functions that end direct I/O
 DATA, METADATA, JOURNAL = (CLASSES.index(class_) for class_ in ("data", "metadata", "journal"))
 ZEROING = "write_zeroes"
-# Share of dirtied that was not sent. A large folio that is dirty for a single byte is sent in part.
-MOST_UNSENT = 0.01
+# Share of dirtied that may be wrong: all of the large folios, or what was not sent. Of a large folio that is
+# dirty for a single byte only a part is sent.
+MOST_WRONG = 0.01
 COLUMNS = (*CLASSES, "direct", "zeroed")
 DIRECT, ZEROED = COLUMNS.index("direct"), COLUMNS.index("zeroed")
 
@@ -74,12 +75,12 @@ class Written:
 
     @property
     def is_exact(self) -> bool:
-        """Whether dirtied holds: no larger folio became dirty, or nearly all of it was sent."""
+        """Whether dirtied holds: hardly any larger folio became dirty, or nearly all of it was sent."""
         whole = self.whole
         if whole.dirtied is None:
             return False
         unsent = whole.dirtied - (whole.data - whole.direct)
-        return not whole.large or abs(unsent) <= MOST_UNSENT * whole.dirtied
+        return min(whole.large or 0, abs(unsent)) <= MOST_WRONG * whole.dirtied
 
     @property
     def overwritten(self) -> float | None:
