@@ -36,27 +36,37 @@ def build_whys(run: Run, tables: Tables, results: Results) -> list[Section]:
     if whys is None:
         return []
     section = Section()
-    section.tables.append(_causes(whys))
+    section.tables.append(_causes(whys, _are_waits_known(whys, run)))
     if written := _written(whys):
         section.tables.append(written)
-    if phases := _by_phase(whys):
+    if phases := _by_phase(whys, _are_waits_known(whys, run)):
         section.tables.append(phases)
-    section.notes += _notes(whys, results)
+    section.notes += _notes(whys, run)
     section.definition = DEFINITION
     return [section]
 
 
-def _causes(whys: Whys) -> Table:
+def _has_calls(run: Run) -> bool:
+    """Whether the collector ran that tells the block layer who the workload's tasks are, and their calls."""
+    return "calls" in run.asked and not run.off("calls")
+
+
+def _are_waits_known(whys: Whys, run: Run) -> bool:
+    """Whether a request that nobody waited for can be told from one that nobody looked at."""
+    return _has_calls(run) or any(row.waited[COMPLETION] or row.waited[EVENT] for row in whys.rows)
+
+
+def _causes(whys: Whys, has_waits: bool) -> Table:
     rows = []
     for row in whys.rows[:MOST_ROWS]:
         rows.append(
             (
                 row.why,
                 units.count(row.requests),
-                units.bytes_(row.read_bytes) if row.read_bytes else "-",
-                units.bytes_(row.write_bytes) if row.write_bytes else "-",
-                units.percent(row.waited[COMPLETION] / row.requests),
-                units.percent(row.waited[EVENT] / row.requests),
+                _size(row.read_bytes),
+                _size(row.write_bytes),
+                units.percent(row.waited[COMPLETION] / row.requests if has_waits else None),
+                units.percent(row.waited[EVENT] / row.requests if has_waits else None),
                 units.ns(row.mean_ns),
                 units.ns(row.p99_ns),
             )
@@ -75,46 +85,56 @@ def _causes(whys: Whys) -> Table:
 
 
 def _written(whys: Whys) -> Table | None:
-    """Bytes written by cause and class; none if nothing was written."""
+    """Bytes written by cause and class, and discarded or zeroed; none if there are none."""
     shown = [i for i, _ in enumerate(CLASSES) if any(row.written_by_class[i] for row in whys.rows)]
     written = sum(row.write_bytes for row in whys.rows)
+    has_others = any(row.other_bytes for row in whys.rows)
     rows = [
         (
             row.why,
-            *(units.bytes_(row.written_by_class[i]) if row.written_by_class[i] else "-" for i in shown),
-            units.percent(row.write_bytes / written),
+            *(_size(row.written_by_class[i]) for i in shown),
+            units.percent(row.write_bytes / written if written else None),
+            *([_size(row.other_bytes)] if has_others else []),
         )
         for row in whys.rows[:MOST_ROWS]
-        if row.write_bytes
+        if row.write_bytes or row.other_bytes
     ]
-    return (
-        Table(("<written", *(CLASSES[i] for i in shown), "% of all"), rows, least_left=20) if rows else None
-    )
+    heads = ("<written", *(CLASSES[i] for i in shown), "% of all", *(["zeroed or\ndiscarded"] * has_others))
+    return Table(heads, rows, least_left=20) if rows else None
 
 
-def _by_phase(whys: Whys) -> Table | None:
+def _size(size: int) -> str:
+    return units.bytes_(size) if size else "-"
+
+
+def _by_phase(whys: Whys, has_waits: bool) -> Table | None:
     """The causes with most bytes of each phase; none if there is one phase or no cause."""
     phases = list(dict.fromkeys(row.phase for row in whys.by_phase))
     if len(phases) < 2:
         return None
-    rows = [row for phase in phases[:MOST_PHASES] for row in _of_phase(whys.by_phase, phase)]
+    rows = [row for phase in phases[:MOST_PHASES] for row in _of_phase(whys.by_phase, phase, has_waits)]
     return Table(("<phase", "<why", "requests", "read", "written", "waited %"), rows)
 
 
-def _of_phase(rows: list[PhaseWhy], phase: str) -> Iterator[tuple[str, ...]]:
+def _of_phase(rows: list[PhaseWhy], phase: str, has_waits: bool) -> Iterator[tuple[str, ...]]:
     for i, row in enumerate([row for row in rows if row.phase == phase][:MOST_OF_PHASE]):
         yield (
             "" if i else phase,
             row.why,
             units.count(row.requests),
-            units.bytes_(row.read_bytes) if row.read_bytes else "-",
-            units.bytes_(row.write_bytes) if row.write_bytes else "-",
-            units.percent(row.waited / row.requests),
+            _size(row.read_bytes),
+            _size(row.write_bytes),
+            units.percent(row.waited / row.requests if has_waits else None),
         )
 
 
-def _notes(whys: Whys, results: Results) -> list[str]:
-    notes = [
+def _notes(whys: Whys, run: Run) -> list[str]:
+    notes = []
+    if not _has_calls(run):
+        notes.append(f"calls, and what the workload waited for, are not known: {run.absent('calls')}")
+    if "events" not in run.asked or run.off("events"):
+        notes.append(f"events and their reasons are not known: {run.absent('events')}")
+    notes += [
         f"every request is in one row: {whys.requests:,} requests, {units.bytes_(whys.bytes)}, as in"
         " throughput"
     ]

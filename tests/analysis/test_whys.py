@@ -18,7 +18,7 @@ from analysis.render.text import render
 from analysis.rundir.run import open_run
 from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
-from tests.analysis.synthetic import START_NS, Spec, request
+from tests.analysis.synthetic import START_NS, Spec, collector, request
 
 SECOND = 10**9
 EVENTS: list[dict[str, Any]] = [
@@ -176,3 +176,22 @@ def test_older_run_has_no_such_section(tmp_path: Path) -> None:
     results = measure(run, tables)
     assert results.origins.whys is None and results.origins.written is None
     assert "WHY REQUESTS" not in render(make_document(run, tables, results))
+
+
+def test_without_calls_nobody_is_said_not_to_wait(tmp_path: Path) -> None:
+    """COLLECT=block: the block layer does not know the workload's tasks, so it sees no wait."""
+    row = request(START_NS + 10**6, 8, 4096, op="write", event_kind="jbd2_commit", event_id=1, comm=b"jbd2/x")
+    zeroed = request(START_NS + 10**7, 8, 8192, op="write_zeroes", event_kind="lazy_init", event_id=2)
+    spec = Spec(block=[{**row, "call": "none", "class": "journal"}, {**zeroed, "call": "none"}])
+    spec.run["collect"] = ["block"]
+    spec.losses = {"collectors": {"block": collector(2)}, "complete": True}
+    run = open_run(spec.write(tmp_path / "r"))
+    tables = load_tables(run)
+    text = render(make_document(run, tables, measure(run, tables)))
+    section = text[text.index("WHY REQUESTS") :].split("\n[", 1)[0]
+    words = " ".join(section.split())
+    assert "commit, unknown 1 - 4.10 kB - - " in words  # neither read, nor known to be waited for
+    assert "what the workload waited for, are not known: calls was not asked for" in words
+    assert "events and their reasons are not known: events was not asked for" in words
+    # bytes that are neither read nor written are shown, too
+    assert "lazy init - 0.0 8.19 kB" in words
