@@ -120,7 +120,7 @@ def _cells(row: EventRow, whole_ns: int) -> tuple[str, ...]:
         number,
         units.ns(row.total_ns),
         units.percent(row.covered_ns / whole_ns),
-        units.ns(row.total_ns / row.count),
+        units.ns(row.mean_ns),
         units.ns(row.p99_ns),
         units.ns(row.max_ns),
         size,

@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from analysis.measures.origin.events import EventResults
@@ -108,6 +109,9 @@ def test_sums_are_those_of_the_rows(measured: tuple[Any, ...]) -> None:
         assert (row.count, row.total_ns, row.max_ns) == (len(mine), sum(lengths), lengths[-1])
         assert row.covered_ns == covered([(begin, end) for begin, end, _ in mine])
         assert row.open == sum(event["is_open"] for _, _, event in mine)
+        seen = [end - begin for begin, end, event in mine if not event["is_open"]]
+        assert row.mean_ns == pytest.approx(sum(seen) / len(seen))
+        assert row.p99_ns == np.percentile(seen, 99, method="inverted_cdf")
         assert row.bytes == sum(event["bytes"] for _, _, event in mine)
     assert {row.why for row in found.by_why["jbd2_commit"]} == {"timer", "fsync"}
 

@@ -49,6 +49,11 @@ class EventRow:
     bytes: int
     open: int  # of count: their end was not seen, so they have no length
 
+    @property
+    def mean_ns(self) -> float:
+        """Mean length of those whose end was seen."""
+        return self.total_ns / max(self.count - self.open, 1)
+
 
 @dataclass(frozen=True)
 class PhaseRow:
@@ -108,6 +113,7 @@ def measure_events(event: Event, timeline: Timeline, own: frozenset[int]) -> Eve
 
 def _row(kind: str, why: str, event: Event, at: npt.NDArray[np.intp], begin: I64, end: I64) -> EventRow:
     lengths = (end - begin)[at]
+    known = lengths[~event.is_open[at]]
     starts, ends = joined(begin[at], end[at])
     return EventRow(
         kind=kind,
@@ -115,7 +121,7 @@ def _row(kind: str, why: str, event: Event, at: npt.NDArray[np.intp], begin: I64
         count=int(at.size),
         total_ns=int(lengths.sum()),
         covered_ns=int((ends - starts).sum()),
-        p99_ns=int(percentiles(lengths, [99.0])[0]),
+        p99_ns=int(percentiles(known if known.size else lengths, [99.0])[0]),
         max_ns=int(lengths.max()),
         bytes=int(event.bytes[at].sum()),
         open=int(np.count_nonzero(event.is_open[at])),
