@@ -162,7 +162,7 @@ def _by_phase(threads: ThreadResults) -> Table | None:
         (phase.name, *(units.seconds(one[key] / 1e9) if one[key] else "-" for key in used))
         for phase, one in zip(threads.phases, sums, strict=True)
     ]
-    return Table(("<phase", *(SERIES_HEADS.get(key, key) for key in used)), rows)
+    return Table(("<s by phase", *(SERIES_HEADS.get(key, key) for key in used)), rows)
 
 
 def _apparatus(threads: ThreadResults) -> Table | None:

@@ -143,7 +143,7 @@ def test_more_cpu_time_than_cpus_is_said(tmp_path: Path) -> None:
 def test_random_runs_report_fits_the_page(tmp_path: Path) -> None:
     section = section_of(random_spec(11).write(tmp_path / "r"))
     assert section is not None and section.essential
-    phases = table_rows(section, "phase")
+    phases = table_rows(section, "s by phase")
     assert [row[0] for row in phases] == ["write", "read", "(no phase)"]
     text = render(Document("t", [], [section]))
     assert max(len(line) for line in text.splitlines()) <= 80

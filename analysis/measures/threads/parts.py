@@ -126,12 +126,12 @@ CPU_TEXTS: Mapping[str, str] = {
     RUNNING: "on a CPU",
 }
 READY_TEXTS: Mapping[str, str] = {
-    "workload": "ready: own threads ran",
+    "workload": "ready: workload ran",
     "kernel": "ready: kernel ran",
     "filesystem": "ready: file system ran",
     "disk": "ready: the disk ran",
     "recorder": "ready: recorder ran",
     "other": "ready: others ran",
     "idle": "ready: CPU woke up",
-    "unknown": "ready for a CPU",
+    "unknown": "ready: who ran not seen",
 }
