@@ -14,7 +14,7 @@ from analysis.measures.critical_path.ends import (
     sums_by,
     text_of,
 )
-from analysis.measures.critical_path.results import NoPath, PathResults
+from analysis.measures.critical_path.results import KEPT_PIECES_MOST, NoPath, PathResults
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, clean
@@ -36,7 +36,8 @@ DEFINITION = (
     " its queue, and before that its submitter; a runnable thread for whoever had the CPU. An instant counts"
     " once: the rows sum to the time of the path. One thread: the workload's longest, if no more than 1.5"
     " threads are at work on average (not asleep of their own will); else the sum over those at work: n"
-    " threads at once are n seconds a second (Little's law)."
+    " threads at once are n seconds a second (Little's law). most of one: of one event or request, the waits"
+    " of all threads together."
 )
 
 
@@ -54,6 +55,11 @@ def build_critical_path(run: Run, tables: Tables, results: Results) -> list[Sect
         if table is not None:
             section.tables.append(table)
     section.notes += [*_apparatus(path), *_coverage(path)]
+    if path.rows is None:
+        section.notes.append(
+            f"critical_path.parquet is left out: the path has {path.pieces:,} pieces, the file up to"
+            f" {KEPT_PIECES_MOST:,}"
+        )
     section.definition = DEFINITION
     return [section]
 
@@ -83,6 +89,11 @@ def _times(ns: int, path: PathResults) -> tuple[str, ...]:
 
 def _heads(path: PathResults) -> tuple[str, ...]:
     return ("time", "%") if path.is_one else ("time", "%", "threads")
+
+
+def _most(path: PathResults) -> str:
+    """Heading for the most time of one event or request, which several threads may wait for at once."""
+    return "longest" if path.is_one else "most\nof one"
 
 
 def _names(end: End) -> str:
@@ -147,7 +158,7 @@ def _events(path: PathResults) -> Table | None:
         for share in path.events[:TOP_EVENTS]
         if share.ns >= LEAST_SHARE * path.total_ns
     ]
-    return Table((*_heads(path), "events", "longest", "<through", "<why"), rows) if rows else None
+    return Table((*_heads(path), "events", _most(path), "<through", "<why"), rows) if rows else None
 
 
 def _requests(path: PathResults) -> Table | None:
@@ -163,7 +174,7 @@ def _requests(path: PathResults) -> Table | None:
         for share in path.requests[:TOP_REQUESTS]
         if share.device_ns + share.queue_ns >= LEAST_SHARE * path.total_ns
     ]
-    heads = ("device s", "queue s", "requests", "longest", "<requests that were waited for", "<of")
+    heads = ("device s", "queue s", "requests", _most(path), "<requests that were waited for", "<of")
     return Table(heads, rows) if rows else None
 
 

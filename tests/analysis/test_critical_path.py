@@ -163,6 +163,41 @@ def test_shares_name_what_each_time_was(tmp_path: Path) -> None:
     assert (coverage.unknown_ns, coverage.unrecorded_ns, coverage.weak_ns) == (0, 0, 0)
 
 
+def test_sleep_that_an_event_cuts_is_one_sleep(tmp_path: Path) -> None:
+    """The child's sleep of 480 ms has a checkpoint of its own within."""
+    checkpoint = {
+        "event_id": 7,
+        "kind": "jbd2_checkpoint",
+        "why": "space",
+        "tid": 1000 + CHILD,
+        "start_ns": BEGIN + 200 * MS,
+        "end_ns": BEGIN + 400 * MS,
+    }
+    plain = measured(write(tmp_path / "plain", fsync_of_a_child()))
+    found = measured(write(tmp_path / "run", fsync_of_a_child(), event=[checkpoint]))
+    assert [(waits.count, waits.ns, waits.max_ns) for waits in found.own_waits] == [(1, 480 * MS, 480 * MS)]
+    assert found.coverage.sleeps == plain.coverage.sleeps
+    (through,) = found.events
+    assert (through.kind, through.count, through.ns) == ("jbd2_checkpoint", 1, 200 * MS)
+
+
+def test_waits_of_two_threads_for_one_are_two(tmp_path: Path) -> None:
+    """Both writers sleep until the commit's request completes: 700 and 600 ms."""
+    schedule = Schedule()
+    schedule.switch(0, 0, CHILD, cpu=0)
+    schedule.switch(0, 0, WRITER, cpu=1)
+    schedule.request(100, 100, 800, sector=8, submitter=JBD2)
+    for begin, writer, cpu in ((100, CHILD, 0), (200, WRITER, 1)):
+        schedule.switch(begin, writer, 0, state="io_wait", cpu=cpu, stack_id=1)
+        schedule.completion(800, writer, sector=8)
+        schedule.switch(801, 0, writer, cpu=cpu)
+    found = measured(write(tmp_path / "run", schedule))
+    assert found.roots == 2
+    assert [(waits.waited.cause, waits.count, waits.ns, waits.max_ns) for waits in found.own_waits] == [
+        ("commit", 2, 1300 * MS, 700 * MS)
+    ]
+
+
 @pytest.mark.usefixtures("words_only")
 def test_section_fits_and_names_the_path(tmp_path: Path) -> None:
     path = write(tmp_path / "run", fsync_of_a_child())

@@ -71,6 +71,7 @@ class Intervals:
     stack_id: I32  # call path of a sleep; NONE: not known
     slept: npt.NDArray[np.int8]  # code of the state of a sleep; NONE: not known, or no sleep
     event: I32  # row of an event that the thread worked for; NONE: none
+    whole: I32  # number of the interval before events cut it
     weak: Mask  # `wake` may be of a later sleep
     is_cut: Mask  # the recording, or a recorded part of it, ends within the interval
     key: I64  # thread and begin as one number, ascending
@@ -241,6 +242,7 @@ class _Rows:
             stack_id=column("stack_id", np.int32)[order],
             slept=column("slept", np.int8)[order],
             event=np.full(order.size, NONE, dtype=np.int32),
+            whole=np.arange(order.size, dtype=np.int32),
             weak=column("weak", np.bool_, 0)[order],
             is_cut=column("is_cut", np.bool_, 0)[order],
             key=key[order],
@@ -285,7 +287,8 @@ def with_events(intervals: Intervals, number: npt.NDArray[np.integer], begin: I6
         return intervals
     first, last = intervals.keys(thread[rows], begin[rows]), intervals.keys(thread[rows], end[rows])
     inside = end[rows] < intervals.end_ns
-    key = np.unique(np.concatenate((intervals.key, first, last[inside])))
+    key = np.sort(np.concatenate((intervals.key, first, last[inside])), kind="stable")
+    key = key[np.concatenate(([True], key[1:] > key[:-1]))]
     of = np.searchsorted(intervals.key, key, side="right") - 1  # the interval that each is a part of
     thread_of = intervals.thread[of]
     begin_of = (
@@ -297,7 +300,7 @@ def with_events(intervals: Intervals, number: npt.NDArray[np.integer], begin: I6
     has_event = (event_at >= 0) & (key < last[np.maximum(event_at, 0)])
     columns = {
         name: getattr(intervals, name)[of]
-        for name in ("state", "wake", "cpu", "stack_id", "slept", "weak", "is_cut")
+        for name in ("state", "wake", "cpu", "stack_id", "slept", "whole", "weak", "is_cut")
     }
     return replace(
         intervals,

@@ -33,7 +33,7 @@ from analysis.tables.wake import Wake
 
 ROWS_MOST = 24_000_000  # switches and wake-ups
 ROOTS_AT_ONCE = 4
-KEPT_PIECES_MOST = 2_000_000
+KEPT_PIECES_MOST = 4_000_000
 NOT_COVERED = (*UNKNOWN_TEXTS, Kind.UNRECORDED)
 
 
@@ -104,6 +104,7 @@ class PathResults:
     events: list[EventShare]
     requests: list[RequestShare]
     coverage: Coverage
+    pieces: int
     rows: PathRows | None  # None: more than KEPT_PIECES_MOST
 
     def without_rows(self) -> PathResults:
@@ -194,6 +195,7 @@ def measure_path(
         events=_event_shares(events, sums.of_event),
         requests=_request_shares(requests, sums.of_request),
         coverage=_coverage(sums, intervals, wakes_table, requests, gaps),
+        pieces=size,
         rows=PathRows(kept, roots, intervals, owners, causes, requests.labels)
         if size <= KEPT_PIECES_MOST
         else None,
@@ -264,7 +266,9 @@ def _coverage(
     sums: Sums, intervals: Intervals, wakes: Wake, requests: KnownRequests, gaps: Spans
 ) -> Coverage:
     unrecorded = int(sums.ns_of_kind[Kind.UNRECORDED])
-    asleep = (intervals.state == State.ASLEEP) & ~intervals.is_cut
+    # a sleep that events cut counts once
+    is_first = np.concatenate(([True], intervals.whole[1:] != intervals.whole[:-1]))[: intervals.whole.size]
+    asleep = (intervals.state == State.ASLEEP) & ~intervals.is_cut & is_first
     by_request = wakes.cause.is_("request") & np.isin(wakes.dev, requests.devs)
     return Coverage(
         unrecorded_ns=unrecorded,

@@ -168,12 +168,13 @@ class Sums:
         np.add.at(self._ns_by_bin.reshape(-1), at, pieces.ns)
 
     def _own_waits(self, pieces: Pieces) -> None:
-        """Length of each sleep of a root, or of whom it waited for of its own will."""
-        own, of = np.unique(pieces.own, return_inverse=True)
-        ns = np.zeros(own.size, dtype=np.int64)
-        np.add.at(ns, of, pieces.ns)
-        asleep = np.flatnonzero((own >= 0) & (self._intervals.state[np.maximum(own, 0)] == State.ASLEEP))
-        self._own.append((self._causes.code[own[asleep]], ns[asleep]))
+        """Time of each root with each sleep: of its own, or of whom it waited for of its own will."""
+        asleep = np.flatnonzero(self._intervals.state[pieces.own] == State.ASLEEP)
+        own = pieces.own[asleep]
+        sleeps = group([pieces.root[asleep], self._intervals.whole[own]])
+        ns = np.zeros(sleeps.n, dtype=np.int64)
+        np.add.at(ns, sleeps.of_row, pieces.ns[asleep])
+        self._own.append((self._causes.code[own[sleeps.first]], ns))
 
     def own_waits(self) -> list[OwnWaits]:
         """The roots' sleeps by cause, longest first."""
