@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.results import ROOTS_AT_ONCE, NoPath, PathRows
+from analysis.measures.critical_path.stretches import NONE
 from analysis.render.output import Made, Output, RunSource
 from analysis.tables import arrays
 from analysis.tables.event import TABLE as EVENT
@@ -40,6 +41,8 @@ def _table(rows: PathRows, lot: int, events: Event | None) -> Any:
     threads = np.where(pieces.thread >= 0, pieces.thread, len(owners.name))
     labels = np.where(pieces.request >= 0, pieces.request, requests.dev.size)
     codes = np.append(requests.label.codes, len(requests.label.labels))
+    of_file = np.append(requests.file, NONE)[labels]
+    files = np.where(of_file >= 0, of_file, len(requests.files.path))
     own = rows.causes.code[pieces.own]
     no_events = np.zeros(0, dtype=np.int64)
     root = rows.roots.thread[lot * ROOTS_AT_ONCE :][pieces.root]
@@ -54,6 +57,8 @@ def _table(rows: PathRows, lot: int, events: Event | None) -> Any:
         "own_cause": _words(own, [waited.cause for waited in rows.causes.waited]),
         "own_place": _words(own, [waited.place for waited in rows.causes.waited]),
         "request": _words(codes[labels], [*requests.label.labels, ""]),
+        "file": _words(files, [*requests.files.path, ""]),
+        "ino": _or_null(np.where(files < len(requests.files.path), files, NONE), requests.files.ino),
         "dev": _or_null(pieces.request, requests.dev),
         "sector": _or_null(pieces.request, requests.sector),
         "queue_ns": _or_null(pieces.request, requests.queue_ns),

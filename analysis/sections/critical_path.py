@@ -14,6 +14,7 @@ from analysis.measures.critical_path.ends import (
     sums_by,
     text_of,
 )
+from analysis.measures.critical_path.files import FileShare
 from analysis.measures.critical_path.results import KEPT_PIECES_MOST, NoPath, PathResults
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
@@ -26,6 +27,7 @@ TOP_ENDS = 18
 TOP_WAITS = 8
 TOP_EVENTS = 5
 TOP_REQUESTS = 6
+TOP_FILES = 6
 IN_THE_END = 3
 LEAST_HELD_UP = 0.05  # of the path: a sentence says that the apparatus held it up
 LEAST_PHASE = 0.02  # of the path: a phase with less has no row
@@ -51,7 +53,13 @@ def build_critical_path(run: Run, tables: Tables, results: Results) -> list[Sect
     section = Section()
     section.facts.append(("path of", _whose(path)))
     section.tables.append(_ends(path))
-    for table in (_own_waits(path), _events(path), _requests(path), _phases(path, tables)):
+    for table in (
+        _own_waits(path),
+        _events(path),
+        _requests(path),
+        _files(path, tables),
+        _phases(path, tables),
+    ):
         if table is not None:
             section.tables.append(table)
     section.notes += [*_apparatus(path), *_coverage(path)]
@@ -176,6 +184,44 @@ def _requests(path: PathResults) -> Table | None:
     ]
     heads = ("device s", "queue s", "requests", _most(path), "<requests that were waited for", "<of")
     return Table(heads, rows) if rows else None
+
+
+def _files(path: PathResults, tables: Tables) -> Table | None:
+    """Files, and classes of requests without a file: the longest waits, and the sum of the others."""
+    missing = ", gone" if tables.paths is not None else ""
+    shown = [share for share in path.files[:TOP_FILES] if share.ns >= LEAST_SHARE * path.total_ns]
+    if not any(share.ino for share in shown):
+        return None
+    rows = [
+        (
+            units.seconds(share.device_ns / 1e9),
+            units.seconds(share.queue_ns / 1e9),
+            _share(share.ns, path),
+            units.count(share.count),
+            units.ns(share.max_ns),
+            share.request.partition(" ")[0],
+            clean(share.path) or (f"inode {share.ino}{missing}" if share.ino else _class(share)),
+        )
+        for share in shown
+    ]
+    if rest := path.files[len(shown) :]:
+        rows.append(
+            (
+                units.seconds(sum(share.device_ns for share in rest) / 1e9),
+                units.seconds(sum(share.queue_ns for share in rest) / 1e9),
+                _share(sum(share.ns for share in rest), path),
+                units.count(sum(share.count for share in rest)),
+                units.ns(max(share.max_ns for share in rest)),
+                "",
+                f"{len(rest):,} more",
+            )
+        )
+    heads = ("device s", "queue s", "%", "requests", "longest", "<", "<file, or class without one")
+    return Table(heads, rows)
+
+
+def _class(share: FileShare) -> str:
+    return share.request.partition(" ")[2] or "-"
 
 
 def _phases(path: PathResults, tables: Tables) -> Table | None:

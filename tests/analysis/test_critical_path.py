@@ -86,6 +86,7 @@ def write(folder: Path, schedule: Schedule, **more: Any) -> Path:
                 comm=THREADS[row["pid"]][0].encode(),
             )
             | {"class": "journal"}
+            | {name: row[name] for name in ("class", "ino") if name in row}
             for row in schedule.requests
         ],
         stack=STACKS,
@@ -215,6 +216,38 @@ def test_section_fits_and_names_the_path(tmp_path: Path) -> None:
         "known: 100.0 %",
     ):
         assert words in shown
+
+
+def test_files_have_their_names_and_phases(tmp_path: Path) -> None:
+    """One file is named, one took the inode number of an earlier one, and a journal has none."""
+    schedule = Schedule()
+    schedule.switch(0, 0, APP)
+    for begin, ino, class_ in ((100, 12, "data"), (300, 13, "data"), (500, 0, "journal")):
+        schedule.switch(begin, APP, 0, state="io_wait")
+        schedule.request(begin, begin + 20, begin + 90, sector=begin, submitter=APP)
+        schedule.requests[-1] |= {"ino": ino, "class": class_}
+        schedule.completion(begin + 90, APP, sector=begin)
+        schedule.switch(begin + 90, 0, APP)
+    path = write(
+        tmp_path / "run",
+        schedule,
+        paths=[
+            {"dev": "7:3", "ino": 12, "path": "data/one"},
+            {"dev": "7:3", "ino": 13, "path": "data/later", "born_ns": BEGIN + 800 * MS},
+        ],
+    )
+    found = {(share.ino, share.path, share.request): share for share in measured(path).files}
+    assert set(found) == {(12, "data/one", "write data"), (13, "", "write data"), (0, "", "write journal")}
+    for share in found.values():
+        assert (share.count, share.queue_ns, share.device_ns) == (1, 20 * MS, 70 * MS)
+    make_report(path)
+    shown = (path / "report.txt").read_text()
+    assert "data/one" in shown and "inode 13, gone" in shown
+    rows = [row for row in pq.read_table(path / "critical_path.parquet").to_pylist() if row["request"]]
+    pieces = {(row["kind"], row["file"], row["ino"]) for row in rows}
+    assert pieces == {
+        (kind, *file) for kind in ("queue", "device") for file in (("data/one", 12), ("", 13), ("", None))
+    }
 
 
 def two_writers() -> Schedule:

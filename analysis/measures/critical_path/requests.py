@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.measures.critical_path.files import Files, files_of
 from analysis.measures.critical_path.owners import KWORKER, Owners
 from analysis.measures.critical_path.stretches import I32, NONE
 from analysis.measures.critical_path.walk import Requests
 from analysis.tables.block import Block
+from analysis.tables.path import Paths
 from analysis.tables.store import I64, Categorical
 from analysis.tables.wake import Wake
 
@@ -54,6 +56,8 @@ class RequestLabels:
     dev: I64
     sector: I64
     queue_ns: I64
+    file: I64  # row of `files`; NONE: the request belongs to none
+    files: Files
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,12 @@ class KnownRequests:
 
 
 def known_requests(
-    wake: Wake, block: Block | None, volume: Block | None, owners: Owners, functions: Mapping[int, str]
+    wake: Wake,
+    block: Block | None,
+    volume: Block | None,
+    owners: Owners,
+    functions: Mapping[int, str],
+    paths: Paths | None,
 ) -> KnownRequests:
     """Requests of the disks; where a wake-up has none, bios of volumes. functions: names by number."""
     of_wake = np.full(wake.t_ns.size, NONE, dtype=np.int32)
@@ -86,24 +95,30 @@ def known_requests(
         return _joined([np.asarray(getattr(table, name)[rows], dtype=np.int64) for table, rows in parts])
 
     queue = column("queue_ns")
-    pid = _joined([_rare(table, "pid")[rows] for table, rows in parts])
-    work = _joined([_rare(table, "work_id")[rows] for table, rows in parts])
     requests = Requests(
         queue_ns=queue,
         issue_ns=column("issue_ns"),
         complete_ns=column("complete_ns"),
-        submitter=owners.at(pid, queue).astype(np.int32),
-        is_held=np.isin(work, [number for number, name in functions.items() if name in HELD_BY]),
+        submitter=owners.at(_rare_of(parts, "pid"), queue).astype(np.int32),
+        is_held=np.isin(
+            _rare_of(parts, "work_id"), [number for number, name in functions.items() if name in HELD_BY]
+        ),
     )
-    labels = RequestLabels(*_labels(parts), column("dev"), column("sector"), queue)
+    dev, filesystem = column("dev"), _rare_of(parts, "sb_dev")
+    filesystem = np.where(filesystem > 0, filesystem, dev)
+    of_file, files = files_of(filesystem, _rare_of(parts, "ino"), queue, paths)
+    labels = RequestLabels(*_labels(parts), dev, column("sector"), queue, of_file, files)
     devs = _joined([np.unique(table.dev).astype(np.int64) for table in (block, volume) if table is not None])
     return KnownRequests(of_wake, requests, labels, devs)
 
 
-def _rare(table: Block, name: str) -> I64:
+def _rare_of(parts: list[tuple[Block, I64]], name: str) -> I64:
     """A column that is not kept."""
-    column = table.read(name)
-    return np.zeros(table.rows, dtype=np.int64) if column is None else column.astype(np.int64)
+    found = []
+    for table, rows in parts:
+        column = table.read(name)
+        found.append(np.zeros(rows.size, np.int64) if column is None else column[rows].astype(np.int64))
+    return _joined(found)
 
 
 def _joined(parts: list[I64]) -> I64:

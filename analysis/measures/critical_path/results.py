@@ -13,6 +13,7 @@ from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.common.window import Window
 from analysis.measures.critical_path.causes import Causes, is_idle, is_voluntary, make_causes
 from analysis.measures.critical_path.ends import UNKNOWN_TEXTS
+from analysis.measures.critical_path.files import FileShare, file_shares
 from analysis.measures.critical_path.intervals import Intervals, State, fits, make_intervals, with_events
 from analysis.measures.critical_path.occupancy import make_occupancy
 from analysis.measures.critical_path.owners import Owners, WorkRoles, make_owners
@@ -103,6 +104,7 @@ class PathResults:
     over_time: Mapping[str, F64]  # mean number of roots at once by group of ends.py, per time bin
     events: list[EventShare]
     requests: list[RequestShare]
+    files: list[FileShare]
     coverage: Coverage
     pieces: int
     rows: PathRows | None  # None: more than KEPT_PIECES_MOST
@@ -150,7 +152,7 @@ def measure_path(
     if events is not None:
         intervals = _with_events(intervals, events, owners)
     functions = tables.get(function.TABLE) or {}
-    requests = known_requests(wakes_table, tables.block, tables.volume, owners, functions)
+    requests = known_requests(wakes_table, tables.block, tables.volume, owners, functions, tables.paths)
     wakes = make_wakes(wakes_table, requests.of_wake, requests.devs, intervals)
     is_kernel = np.array([recorded == KERNEL for recorded in owners.recorded], dtype=np.bool_)
     causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks, is_kernel)
@@ -194,6 +196,9 @@ def measure_path(
         over_time=sums.over_time(),
         events=_event_shares(events, sums.of_event),
         requests=_request_shares(requests, sums.of_request),
+        files=file_shares(
+            requests.labels.file, requests.labels.files, requests.labels.label, sums.of_request
+        ),
         coverage=_coverage(sums, intervals, wakes_table, requests, gaps),
         pieces=size,
         rows=PathRows(kept, roots, intervals, owners, causes, requests.labels)
