@@ -263,8 +263,11 @@ class Naive:
         left_state = "" if left is None or left_kind == 2 else events[left][2]["state"]
         if (left_kind == 2 and right_kind != 2) or (left is None and right_kind == 0):
             return "running", None
-        if left_kind == 2 or right_kind == 0:
+        if left_kind == 2:
             return "unknown", None
+        if right_kind == 0:
+            assert left is not None and right is not None
+            return self._lost(events[left : right + 1], events[:left], t)
         if left_state == "ended":
             return ("over", None) if right is None else ("unknown", None)
         if left_state == "preempted":
@@ -277,6 +280,29 @@ class Naive:
             if early >= 0 and events[early][1] == 1 and events[left][0] - events[early][0] <= 1_000_000:
                 return "runnable", None
         return "asleep", self._head_wake(thread, (first, last)) if right is None else None
+
+    def _lost(
+        self, events: list[tuple[int, int, dict[str, Any]]], before: list[Any], t: int
+    ) -> tuple[str, dict[str, Any] | None]:
+        """Between two switches from a CPU: what is known until the CPU's last switch before the second."""
+        (left_ns, _, left), *wakes, (_, _, right) = events
+        wake_ns, wake = left_ns, None
+        if left["state"] == "ended":
+            return "unknown", None
+        if left["state"] != "preempted":
+            is_early = before and before[-1][1] == 1 and left_ns - before[-1][0] <= 1_000_000
+            if not wakes and not is_early:
+                return "unknown", None
+            if wakes:
+                wake_ns, _, wake = wakes[0]
+        if t < wake_ns:
+            return "asleep", wake
+        rows = sorted(
+            (row["t_ns"], i) for i, row in enumerate(self.schedule.switches) if row["cpu"] == right["cpu"]
+        )
+        at = next(n for n, (_, i) in enumerate(rows) if self.schedule.switches[i] is right)
+        came_ns = rows[at - 1][0] if at else 0
+        return ("runnable" if t < came_ns else "unknown"), None
 
     def request(self, wake: dict[str, Any]) -> int:
         """The request that completed last at its sector; -1: none."""

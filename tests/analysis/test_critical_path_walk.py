@@ -198,7 +198,33 @@ def test_lost_switch_leaves_the_time_between_unknown() -> None:
     schedule.switch(150, A, 0)
     schedule.wake(160, A, B)
     schedule.switch(180, A, 0)  # and come to one
-    assert [piece[2] for piece in listed(schedule.path([(A, 0, 180)], 200))] == ["LOST", "CPU", "LOST"]
+    assert listed(schedule.path([(A, 0, 180)], 200)) == [
+        (0, 100, "LOST", 0),
+        (100, 150, "CPU", 0),
+        (150, 160, "UNLOGGED", 0),  # by B
+        (160, 180, "LOST", 0),
+    ]
+
+
+def test_lost_switch_to_a_cpu_leaves_what_others_had_it_for() -> None:
+    """A sleeps, is woken, and others have the CPU until 170, that it leaves again at 180."""
+    schedule = Schedule()
+    schedule.switch(0, 0, A)
+    schedule.switch(0, 0, B, cpu=1)
+    schedule.switch(100, A, C)
+    schedule.wake(130, A, B)
+    schedule.switch(170, C, 9)  # a thread in whose context nothing is seen: A comes after it
+    schedule.switch(180, A, 0, state="preempted")
+    schedule.switch(190, 0, C)
+    schedule.switch(195, A, 0)
+    assert listed(schedule.path([(A, 0, 195)], 200)) == [
+        (0, 100, "CPU", 0),
+        (100, 130, "CPU", 1),
+        (130, 170, "READY", 0),
+        (170, 180, "LOST", 0),
+        (180, 190, "READY", 0),
+        (190, 195, "LOST", 0),
+    ]
 
 
 def test_time_given_up_is_not_guessed() -> None:

@@ -7,7 +7,8 @@ wake-up, from which on it is runnable until it comes to a CPU.
 
 - A wake-up may be recorded up to microseconds before the sleeper's own switch: the last one since the thread
   came to the CPU counts if none follows, and the thread was runnable all the time.
-- Between two switches to a CPU, or two from it, one was lost: the thread's state is unknown there.
+- Between two switches to a CPU, or two from it, one was lost: the thread's state is unknown there. Of two
+  from it, what is known stays: the sleep until its wake-up, and until when others had the CPU that it left.
 - Time that the recorder gave up for its budget (table sched_window) is not recorded. The first switch after
   it tells the state since its end; so does the first switch of the recording.
 - A thread that slept as recording stopped, and sleeps when it is next seen, is taken to have slept in all the
@@ -99,12 +100,14 @@ class _Slept:
     def __init__(self, switch: Switch, stretches: Stretches, wake: I32, wake_ns: I64) -> None:
         self.stretches = stretches
         self.wake_ns = wake_ns
+        self.came_ns = stretches.end  # to a CPU; behind it a thread of is_part_known is in an unknown state
         left, right, size = stretches.left, stretches.right, stretches.left.size
         self.state = np.full(size, State.UNKNOWN, dtype=np.uint8)
         self.cpu, self.stack_id = (np.full(size, NONE, dtype=np.int32) for _ in range(2))
         self.slept = np.full(size, NONE, dtype=np.int8)
         self.weak = np.zeros(size, dtype=np.bool_)
         self.wake = np.full(size, NONE, dtype=np.int32)
+        self.is_part_known = np.zeros(size, dtype=np.bool_)
         if not size:
             return
         from_cpu, to_cpu = left == OUT, (right == IN) | (right == EDGE)
@@ -115,6 +118,12 @@ class _Slept:
         self.state[preempted & to_cpu] = State.RUNNABLE
         self.state[asleep] = State.ASLEEP
         self.state[ended & (right == EDGE)] = State.OVER
+        # it came to a CPU unseen, and left it
+        self.is_part_known = from_cpu & (right == OUT) & ~ended & (preempted | (wake >= 0))
+        self.state[self.is_part_known] = State.ASLEEP
+        self.wake_ns = np.where(self.is_part_known & preempted, stretches.begin, wake_ns)
+        self.came_ns = _others_until(switch, stretches, self.wake_ns, np.flatnonzero(self.is_part_known))
+        asleep |= self.is_part_known & ~preempted
         # where it runs, or came to run; a thread that waits at an edge is expected where it left
         row = np.where(right == EDGE, stretches.left_row, stretches.right_row)
         self.cpu = switch.cpu[row].astype(np.int32)
@@ -122,6 +131,19 @@ class _Slept:
         self.stack_id = np.where(known, switch.stack_id[stretches.left_row], NONE).astype(np.int32)
         self.slept[known] = switch.state.codes[stretches.left_row[known]]
         self.wake = np.where(asleep, wake, NONE).astype(np.int32)
+
+
+def _others_until(switch: Switch, stretches: Stretches, begin: I64, rows: I64) -> I64:
+    """Until when others had the CPU that a thread left; the end of all but these stretches."""
+    until = stretches.end.copy()
+    if rows.size:
+        order = np.lexsort((switch.t_ns, switch.cpu))
+        same = switch.cpu[order[1:]] == switch.cpu[order[:-1]]
+        before = np.zeros(order.size, dtype=np.int64)  # the CPU's switch before each
+        before[order[1:]] = np.where(same, switch.t_ns[order[:-1]], 0)
+        last = before[stretches.right_row[rows]]
+        until[rows] = np.minimum(np.maximum(last, begin[rows]), stretches.end[rows])
+    return until
 
 
 def _bridge(
@@ -193,7 +215,7 @@ class _Rows:
         self.parts.append(columns)
 
     def add_stretches(self, slept: _Slept) -> None:
-        """A sleep is two intervals: asleep until the wake-up, then runnable."""
+        """A sleep is two intervals: asleep until the wake-up, then runnable; three if a switch was lost."""
         stretches = slept.stretches
         asleep = slept.state == State.ASLEEP
         awake = np.flatnonzero(asleep)
@@ -213,9 +235,16 @@ class _Rows:
         self.add(
             thread=stretches.thread[awake],
             begin=slept.wake_ns[awake],
-            end=stretches.end[awake],
+            end=slept.came_ns[awake],
             state=np.full(awake.size, State.RUNNABLE),
             cpu=slept.cpu[awake],
+        )
+        lost = np.flatnonzero(slept.is_part_known)
+        self.add(
+            thread=stretches.thread[lost],
+            begin=slept.came_ns[lost],
+            end=stretches.end[lost],
+            state=np.full(lost.size, State.UNKNOWN),
         )
 
     def intervals(self, numbers: I64, start_ns: int, end_ns: int) -> Intervals:
