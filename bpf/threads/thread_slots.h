@@ -107,8 +107,11 @@ struct thread_slot {
 	u8 is_kernel_thread;
 	u8 is_guessed; /* the state is as /proc said, no event has been seen yet */
 	u8 pad;
-	/* Runnable: CPU time of that CPU by role, when the thread began to wait. */
+	/* Runnable: CPU time of that CPU by role, when the thread began to wait. Afterwards: who ran meanwhile, how long. */
 	u64 ran_ns[THREAD_ROLES];
+	/* The wait for a CPU that ended and is not added yet; end 0: none. Of kworkers: see add_wait_for_work(). */
+	u64 wait_begin_ns, wait_begin_bin;
+	u64 wait_end_ns, wait_end_bin;
 	/* The last wait for a CPU, and the sleep before, as far as cells have them: see run_as_scheduler(). */
 	u64 ran_total_ns;     /* sum_exec_runtime when the present run began */
 	u64 delayed_total_ns; /* run_delay at the last switch from the thread */

@@ -118,50 +118,82 @@ static __always_inline u32 longest_runner(struct thread_slot *slot, const struct
 	return *(volatile u8 *)&longest;
 }
 
-/* Adds a runnable interval that ended, split by who ran on the CPU meanwhile. Not static: see add_time(). */
-__noinline int end_wait(struct thread_slot *slot, const struct moment *now, u32 cpu,
-			struct thread_counts *count)
+/* A wait for a CPU has ended: leaves in ran_ns who ran on the CPU meanwhile, and how long. Not static: see add_time(). */
+__noinline int end_wait(struct thread_slot *slot, const struct moment *now, u32 cpu)
 {
 	struct cpu_time *of_cpu = &cpu_times[cpu & (BIN_CPUS - 1)];
-	struct piece piece = {};
 	u64 left_ns, most_ns;
 	u32 longest;
 
-	if (!slot || !now || !count || now->ns <= slot->since_ns)
+	if (!slot || !now || now->ns <= slot->since_ns)
 		return 0;
 	left_ns = now->ns - slot->since_ns;
 	longest = longest_runner(slot, of_cpu, cpu, left_ns, &most_ns);
-	piece.begin_ns = slot->since_ns;
-	piece.begin_bin = slot->since_bin;
-	piece.end_bin = now->bin;
 	/* Without a loop: clang makes this one fall into its own head, which the verifier of 6.1 refuses. */
 #pragma clang loop unroll(full)
 	for (u32 i = 1; i < THREAD_ROLES; i++) {
 		s64 ran_ns = of_cpu->ran_ns[i] - slot->ran_ns[i];
 
+		slot->ran_ns[i] = 0;
 		if (ran_ns <= 0 || i == longest || most_ns >= left_ns)
 			continue;
 		if (ran_ns > left_ns - most_ns)
 			ran_ns = left_ns - most_ns;
 		left_ns -= ran_ns;
-		piece.end_ns = piece.begin_ns + ran_ns;
+		slot->ran_ns[i] = ran_ns;
+	}
+	slot->ran_ns[THREAD_ROLE_UNKNOWN] = left_ns > most_ns ? left_ns - most_ns : 0;
+	slot->waited_by = longest;
+	slot->wait_begin_ns = slot->since_ns;
+	slot->wait_begin_bin = slot->since_bin;
+	slot->wait_end_ns = now->ns;
+	slot->wait_end_bin = now->bin;
+	return 0;
+}
+
+/* Adds the wait that end_wait() has left, split by who ran, under the key's call, work and the like. */
+__noinline int add_wait(struct thread_slot *slot, struct thread_counts *count)
+{
+	struct piece piece = {};
+
+	if (!slot || !count || !slot->wait_end_ns)
+		return 0;
+	piece.begin_ns = slot->wait_begin_ns;
+	piece.begin_bin = slot->wait_begin_bin;
+	piece.end_bin = slot->wait_end_bin;
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < THREAD_ROLES; i++) {
+		if (!slot->ran_ns[i] || i == slot->waited_by)
+			continue;
+		piece.end_ns = piece.begin_ns + slot->ran_ns[i];
 		slot->key.by = i;
 		add_time(slot, &piece, count);
 		piece.begin_ns = piece.end_ns;
 	}
-	if (left_ns > most_ns) {
-		piece.end_ns = piece.begin_ns + left_ns - most_ns;
-		slot->key.by = THREAD_ROLE_UNKNOWN;
-		add_time(slot, &piece, count);
-		piece.begin_ns = piece.end_ns;
-	}
-	piece.end_ns = now->ns;
-	piece.whole_ns = now->ns - slot->since_ns;
-	slot->key.by = longest;
+	piece.end_ns = slot->wait_end_ns;
+	piece.whole_ns = piece.end_ns - slot->wait_begin_ns;
+	slot->key.by = slot->waited_by;
 	slot->waited_ns = piece.whole_ns;
 	slot->waited_last_ns = piece.begin_bin == piece.end_bin ? piece.end_ns - piece.begin_ns : 0;
-	slot->waited_by = longest;
+	slot->wait_end_ns = 0;
 	return add_time(slot, &piece, count);
+}
+
+/*
+ * A kworker that waited without a work did so for the work that it has run since. Called before the run is added, so that
+ * sums come in order.
+ */
+static __noinline int add_wait_for_work(struct thread_slot *slot, struct task_struct *task,
+					struct thread_counts *count)
+{
+	enum thread_state state = slot->key.state;
+
+	slot->key.state = THREAD_STATE_RUNNABLE;
+	slot->key.work = work_of(task, slot, true);
+	add_wait(slot, count);
+	slot->key.state = state;
+	slot->key.by = THREAD_ROLE_UNKNOWN;
+	return 0;
 }
 
 static __always_inline void note_lock(struct thread_time_key *key, struct task_struct *task)
@@ -345,6 +377,8 @@ static __noinline int begin_unseen_sleep(struct thread_slot *slot, struct task_s
 					 const struct moment *now, struct thread_counts *count)
 {
 	count->sleep_missed++;
+	if (slot->wait_end_ns)
+		add_wait_for_work(slot, task, count);
 	end_state_at(slot, slot->since_ns + run_ns_of(task), now, count);
 	slot->key.state = THREAD_STATE_SLEEPING;
 	return 0;
@@ -438,6 +472,8 @@ static __always_inline void switch_out(void *ctx, struct task_struct *prev, bool
 	} else if (slot->key.state != THREAD_STATE_RUNNING) {
 		begin_unseen_run(slot, prev, now, count);
 	} else {
+		if (slot->wait_end_ns)
+			add_wait_for_work(slot, prev, count);
 		run_as_scheduler(slot, prev, &end);
 	}
 	if (flags & PF_WQ_WORKER)
@@ -457,10 +493,13 @@ static __always_inline void switch_out(void *ctx, struct task_struct *prev, bool
 		return;
 	}
 	begin_state(slot, THREAD_STATE_RUNNABLE, now);
-	if (preempt || !state || !of->__state)
+	if (preempt || !state || !of->__state) {
 		note_runners(slot, cpu, now->ns);
-	else
+		if (flags & PF_WQ_WORKER)
+			slot->key.work = work_of(prev, slot, false);
+	} else {
 		fall_asleep(ctx, prev, flags, state, slot, context, count);
+	}
 }
 
 /* Returns the role of the task that begins to run. */
@@ -477,7 +516,9 @@ switch_in(struct task_struct *next, u32 cpu, const struct moment *now, struct th
 	if (was_guessed)
 		see_first(slot, next, context);
 	if (slot->key.state == THREAD_STATE_RUNNABLE) {
-		end_wait(slot, now, cpu, count);
+		end_wait(slot, now, cpu);
+		if (slot->key.work || !(((struct task_struct___time *)next)->flags & PF_WQ_WORKER))
+			add_wait(slot, count);
 	} else {
 		if (slot->key.state == THREAD_STATE_RUNNING)
 			slot->key.state = THREAD_STATE_RUNNABLE; /* guessed wrong */
@@ -538,6 +579,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	struct thread_slot *slot = slot_of(context);
 	struct bin_epoch *epoch;
 	struct moment now;
+	u32 work;
 
 	if (!count || !slot || is_over || slot->key.state == THREAD_STATE_RUNNABLE)
 		return 0;
@@ -556,7 +598,9 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	slot->slept_ns = slot->since_bin == now.bin ? now.ns - slot->since_ns : 0;
 	slot->slept_stack_id = slot->key.stack_id;
 	end_state(slot, &now, count);
+	work = slot->key.work;
 	begin_state(slot, THREAD_STATE_RUNNABLE, &now);
+	slot->key.work = work;
 	note_runners(slot, cpu_of(task), now.ns);
 	leave(epoch);
 	return 0;

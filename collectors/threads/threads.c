@@ -347,6 +347,19 @@ static void add_pending(bool last)
 	pending_count = kept;
 }
 
+/* The wait for a CPU of a kworker that still runs: its work is not known. */
+static void add_kworkers_wait(const struct thread_slot *slot)
+{
+	struct thread_event event = { .begin_ns = slot->wait_begin_ns,
+				      .end_ns = slot->wait_end_ns,
+				      .whole_ns = slot->wait_end_ns - slot->wait_begin_ns,
+				      .key = slot->key };
+
+	event.key.state = THREAD_STATE_RUNNABLE;
+	event.key.by = slot->waited_by;
+	thread_rows_split(&event);
+}
+
 /* Adds the open intervals of all living threads, and writes the threads. */
 static void end_recording(void)
 {
@@ -358,6 +371,8 @@ static void end_recording(void)
 
 		if (slot->use == THREAD_SLOT_FREE || !slot->start_ns)
 			continue;
+		if (slot->wait_end_ns)
+			add_kworkers_wait(slot);
 		if (slot->use == THREAD_SLOT_TAKEN && slot->since_ns < end_ns) {
 			event.key = slot->key;
 			thread_rows_split(&event);

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.collectors.known_times import run_known
+from tests.collectors.loop_disk import loop_disk
 from tests.collectors.recording import (
     INSIDE,
     Recording,
@@ -157,3 +158,20 @@ def test_who_ran_while_a_thread_waited(program: Path, tmp_path: Path) -> None:
         ran_ns.append(int(rows["ns"][rows["state"] == state(run, "running")].sum()))
     assert 0.8 * min(ran_ns) < waited_for_workload_ns < 1.05 * sum(ran_ns)
     assert waited_for_workload_ns <= waited_ns
+
+
+def test_a_kworker_waits_for_a_cpu_for_the_work_it_then_runs(tmp_path: Path) -> None:
+    """A loop device's worker is idle before each write. Waits for a CPU have no other work than its runs."""
+    with (
+        loop_disk(tmp_path / "disk", 64 << 20) as disk,
+        recording(tmp_path / "out", "--collect", "threads") as run,
+    ):
+        dd = ("dd", "if=/dev/zero", f"of={disk.path}", "bs=64k", "count=600", "oflag=direct", "status=none")
+        subprocess.run(dd, check=True)
+    rows = run.table("thread_time")
+    workers = [line["thread"] for line in run.lines("thread") if line["comm"].startswith("kworker/")]
+    rows = rows[np.isin(rows["thread"], workers)]
+    waits = rows[rows["state"] == state(run, "runnable")]
+    of_disk = waits["work_name"] == disk.name.encode()
+    assert waits["count"][of_disk].sum() > 300
+    assert waits["ns"][waits["work_id"] == 0].sum() < 0.05 * waits["ns"].sum()
