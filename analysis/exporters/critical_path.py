@@ -64,6 +64,7 @@ def _table(rows: PathRows, lot: int, events: Event | None) -> Any:
         "queue_ns": _or_null(pieces.request, requests.queue_ns),
         "event_id": _or_null(pieces.event, no_events if events is None else events.event_id),
         "work_id": arrays.numbers(pieces.work_id.astype(np.int64), zero_is_null=True),
+        "is_below": arrays.bools(pieces.below >= 0),
         "depth": arrays.numbers(pieces.depth.astype(np.int64)),
         "weak": arrays.bools(pieces.weak),
     }

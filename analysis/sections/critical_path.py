@@ -6,10 +6,9 @@ from __future__ import annotations
 from analysis import units
 from analysis.measures.critical_path.causes import ON_CPU, READY
 from analysis.measures.critical_path.ends import (
-    APPARATUS,
     GROUPS,
     End,
-    end_of,
+    apparatus_time,
     ends,
     sums_by,
     text_of,
@@ -246,13 +245,31 @@ def _phases(path: PathResults, tables: Tables) -> Table | None:
 
 
 def _apparatus(path: PathResults) -> list[str]:
-    ns = sum(share.ns for share in path.shares if end_of(share)[0] == APPARATUS)
-    if ns < LEAST_HELD_UP * path.total_ns:
+    """Whether the apparatus held the workload up, and what is below the disk's file in particular."""
+    time = apparatus_time(path.shares)
+    if time.ns < LEAST_HELD_UP * path.total_ns:
         return []
-    return [
-        f"the apparatus held the workload up: {units.seconds(ns / 1e9)} s of its path"
-        f" ({_share(ns, path)} %) are neither its own, nor the file system's, nor the device's"
+    parts = [
+        f"{what} {units.seconds(ns / 1e9)} s"
+        for what, ns in (
+            ("the disk below", time.disk_below_ns),
+            ("the loop device and the file system below it", time.loop_ns),
+            ("the recorder", time.recorder_ns),
+            ("other programs", time.others_ns),
+        )
+        if ns
     ]
+    verb = "was the bottleneck" if time.ns > time.most_ns else "held the workload up"
+    notes = [
+        f"the apparatus {verb}: {units.seconds(time.ns / 1e9)} s of the path ({_share(time.ns, path)} %) are"
+        f" neither the workload's, nor the file system's, nor the tested disk's: {', '.join(parts)}"
+    ]
+    if time.below_ns > max(time.most_ns, time.recorder_ns, time.others_ns):
+        notes.append(
+            f"what is below the tested disk was the bottleneck, with {_share(time.below_ns, path)} % of the"
+            f" path: the disk below has {_share(time.disk_below_ns, path)} %"
+        )
+    return notes
 
 
 def _coverage(path: PathResults) -> list[str]:

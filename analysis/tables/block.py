@@ -454,6 +454,22 @@ TABLE = TableSpec(
         ),
         *WHY_COLUMNS,
         Column(
+            "below_start_us",
+            "int",
+            "us",
+            "of a request of a loop device: from its issue until the disk below got the first part of it",
+            if_missing=0,
+        ),
+        Column(
+            "below_end_us",
+            "int",
+            "us",
+            "the same until the last part completed there; null: not seen (flushes, disks other than loop"
+            " devices with direct I/O)",
+            zero_is_null=True,
+            if_missing=0,
+        ),
+        Column(
             "waited",
             "category",
             "",

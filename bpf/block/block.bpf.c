@@ -28,6 +28,7 @@
 
 #include "common/records.h"
 
+#include "block_below.h"
 #include "block_bios.h"
 #include "block_charged.h"
 #include "block_class.h"
@@ -341,6 +342,7 @@ int rq_issue(u64 *ctx)
 	record->merges = merges;
 	record->class = BLOCK_CLASS_UNKNOWN;
 	record->waited = BLOCK_WAITED_NO;
+	record->below_start_us = record->below_end_us = 0;
 	record->issue_ns = now;
 	if (bio) {
 		entry = find_bio(address_of(bio, PROG_ISSUE));
@@ -447,6 +449,8 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 
 	if (!dev) {
 		begin_foreign_completion(rq);
+		if (have_loops)
+			note_below(rq);
 		return 0;
 	}
 	disk = dev->index;

@@ -97,6 +97,7 @@ struct end_functions {
 	u64 btrfs_simple; /* btrfs_simple_end_io(), in a struct btrfs_bio */
 	u64 btrfs_original; /* btrfs_orig_write_end_io(), in one, too */
 	u64 btrfs_clone;    /* btrfs_clone_write_end_io(): a copy of one */
+	u64 direct;	    /* iomap_dio_bio_end_io(): of direct I/O */
 };
 
 /*
@@ -113,7 +114,12 @@ struct block_record {
 	enum block_call_state call_state;
 	enum event_kind event_kind;
 	u8 in_transaction;
-	enum block_waited waited;
+	/*
+	 * Of a loop device's request: when the first request to the disk below was made for it, and when the last one
+	 * completed, in us since issue_ns; both 0: not seen.
+	 */
+	u32 below_start_us;
+	u32 below_end_us;
 	/* Up to parity_bytes zero on a bare disk, where the programs do not even write it. */
 	u64 origin; /* id of the bio to the top volume that this request serves (volume_record); 0: none */
 	u64 origin_ns;	   /* that bio was submitted to the top volume */
@@ -147,6 +153,7 @@ struct block_record {
 	u8 in_workload; /* submitted by the workload's cgroup */
 	enum block_submitter submitter;
 	enum block_charged charged;
+	enum block_waited waited;
 	char comm[16]; /* of the submitter */
 };
 

@@ -10,6 +10,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/major.h>
 #include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
@@ -83,6 +84,7 @@ static void set_end_functions(void)
 	ends->btrfs_simple = ksyms_address("btrfs_simple_end_io");
 	ends->btrfs_original = ksyms_address("btrfs_orig_write_end_io");
 	ends->btrfs_clone = ksyms_address("btrfs_clone_write_end_io");
+	ends->direct = ksyms_address("iomap_dio_bio_end_io");
 }
 
 /* A module's functions are listed once it is loaded, which may be by the mount: after the first bio of a new kind. */
@@ -130,6 +132,7 @@ static int set_devices(const struct options *options)
 		skel->rodata->dev_shares_pages[i] = disk->shares_pages;
 		skel->rodata->have_sharing |= disk->shares_pages;
 		skel->rodata->have_parity |= disk->has_parity;
+		skel->rodata->have_loops |= disk->major == LOOP_MAJOR;
 		skel->rodata->dev_has_requests[i] = disk->is_volume && disk->tags;
 		skel->rodata->dev_data_offset[i] = disk->data_offset_sectors;
 		skel->rodata->dev_first_member[i] = disk->first_member;
@@ -180,6 +183,7 @@ static int configure(const struct options *options)
 	disks = options->disks;
 	disk_count = options->disk_count;
 	skel->rodata->have_volumes = have_volumes;
+	skel->rodata->have_loops = options->probe;
 	skel->rodata->have_sharing = skel->rodata->have_parity = options->probe;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->cpu_places = cpu_context_places();

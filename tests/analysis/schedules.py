@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.measures.critical_path.below import nothing_below
 from analysis.measures.critical_path.causes import is_idle
 from analysis.measures.critical_path.intervals import Intervals, make_intervals
 from analysis.measures.critical_path.occupancy import make_occupancy
@@ -148,6 +149,7 @@ class Schedule:
                 block.complete_ns,
                 intervals.index(self._column(self.requests, "pid")),
                 self._column(self.requests, "is_held") != 0,
+                nothing_below(block.issue_ns),
             ),
             make_occupancy(self.switch_table, 0, end),
             np.zeros(intervals.begin.size, dtype=np.bool_),

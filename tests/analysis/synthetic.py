@@ -72,6 +72,11 @@ ORIGIN_BLOCK = (  # with why each request was sent
     ("waited", "B", "u8", 1, "block_waited"),
     ("in_transaction", "B", "u8", 1, None),
 )
+BELOW_BLOCK = (  # with the times of the disk below a loop device
+    *NEW_BLOCK,
+    ("below_start_us", "I", "u32", 1, None),
+    ("below_end_us", "I", "u32", 1, None),
+)
 TRACED_BLOCK = (  # as build/import-blktrace writes it
     *BLOCK,
     ("get_request_ns", "Q", "u64", 1, None),
@@ -441,6 +446,8 @@ def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]], fields: Sequence[Fi
         fields = STACK_BLOCK
     if table == "block" and any("event_kind" in row for row in rows):
         fields = ORIGIN_BLOCK
+    if table == "block" and any("below_end_us" in row for row in rows):
+        fields = BELOW_BLOCK
     if table == "counter" and any("dev" in row for row in rows):
         fields = DISK_COUNTER
     if table == "lock_wait" and any("waiter" in row for row in rows):

@@ -29,6 +29,7 @@ from tests.analysis.synthetic import START_NS, Spec, request, run_json
 MS = 1_000_000
 BEGIN = START_NS + 50 * MS  # of the workload, which ends 50 ms before the recording
 LENGTH_MS = 900
+MORE = ("class", "ino", "below_start_us", "below_end_us")  # columns of a request that a test may set
 APP, CHILD, JBD2, LOOP, RECORDER, WRITER = 1, 2, 3, 4, 5, 6
 THREADS: dict[int, tuple[str, str]] = {
     APP: ("app", "workload"),
@@ -86,7 +87,7 @@ def write(folder: Path, schedule: Schedule, **more: Any) -> Path:
                 comm=THREADS[row["pid"]][0].encode(),
             )
             | {"class": "journal"}
-            | {name: row[name] for name in ("class", "ino") if name in row}
+            | {name: row[name] for name in MORE if name in row}
             for row in schedule.requests
         ],
         stack=STACKS,
@@ -113,7 +114,7 @@ def measured(path: Path) -> PathResults:
 
 
 def fsync_of_a_child() -> Schedule:
-    """The application waits for its child, which waits for a commit, whose request the loop worker delays.
+    """The application waits for its child, which waits for a commit and its request.
 
     The recorder has the child's CPU for 30 ms.
     """
@@ -127,7 +128,7 @@ def fsync_of_a_child() -> Schedule:
     schedule.switch(120, CHILD, 0, cpu=0, state="blocked", stack_id=1)
     schedule.switch(200, JBD2, LOOP, cpu=1, state="io_wait")
     schedule.request(150, 210, 500, sector=4096, submitter=JBD2)
-    schedule.switch(300, LOOP, 0, cpu=1)
+    schedule.switch(210, LOOP, 0, cpu=1)
     schedule.completion(500, JBD2, sector=4096)
     schedule.switch(500, 0, JBD2, cpu=1)
     schedule.wake(600, CHILD, JBD2)

@@ -40,7 +40,7 @@ ON_CPU = (Kind.CPU, Kind.READY)  # other programs may take the CPU
 # Task storage that a preempted program holds hides a switch or wake now and then.
 LOST = (Kind.LOST, Kind.NO_WAKER)
 LOST_MOST = 6
-OF_REQUEST = (Kind.QUEUE, Kind.DEVICE, Kind.COMPLETION)
+OF_REQUEST = (Kind.QUEUE, Kind.DEVICE, Kind.BELOW, Kind.HANDED, Kind.OTHER_DISK, Kind.COMPLETION)
 MOMENTS_NS = 2_000_000 * SLOWER  # between a thread's look at its clock and a switch
 
 

@@ -57,6 +57,8 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_REQUEST(call_state, "u8"), ",\"enum\":\"block_call_state\"", ",");
 	fprintf(out, OF_REQUEST(event_kind, "u8"), ",\"enum\":\"event_kind\"", ",");
 	fprintf(out, OF_REQUEST(in_transaction, "u8"), "", ",");
+	fprintf(out, OF_REQUEST(below_start_us, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(below_end_us, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(waited, "u8"), ",\"enum\":\"block_waited\"", ",");
 	fprintf(out, OF_REQUEST(origin, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(origin_ns, "u64"), "", ",");

@@ -46,6 +46,13 @@ UNKNOWN_TEXTS = {
     Kind.OVER: "unknown: the thread had ended",
     Kind.LOST: "unknown: a switch was lost",
 }
+# of a loop device's request; of BELOW the request is added
+BELOW_TEXTS = {
+    Kind.CPU: "apparatus: the loop worker runs",
+    Kind.READY: "apparatus: the loop worker is ready",
+    Kind.HANDED: "apparatus: the loop device hands it on",
+}
+DISK_BELOW = "apparatus: the disk below"
 OF_DEVICE = (Kind.DEVICE, Kind.COMPLETION)
 
 
@@ -58,6 +65,10 @@ def text_of(cause: str) -> str:
 def end_of(share: Share) -> tuple[str, str]:
     """Group and text of where a share ends."""
     kind, role = share.kind, share.role
+    if share.is_below and kind not in UNKNOWN_TEXTS:
+        return APPARATUS, BELOW_TEXTS.get(
+            kind, f"{DISK_BELOW}: {share.request}" if share.request else DISK_BELOW
+        )
     if kind in OF_DEVICE:
         return DEVICE, f"at the device: {share.request}"
     if kind == Kind.QUEUE:
@@ -81,6 +92,48 @@ def end_of(share: Share) -> tuple[str, str]:
     if kind == Kind.UNRECORDED:
         return UNRECORDED, "not recorded: too many switches"
     return UNKNOWN, UNKNOWN_TEXTS.get(kind, "unknown")
+
+
+@dataclass(frozen=True)
+class ApparatusTime:
+    """Time of the path that ends in the apparatus, by what it is."""
+
+    loop_ns: int  # workers of the loop device, and the file system that has the disk's file
+    disk_below_ns: int
+    recorder_ns: int
+    others_ns: int
+    most_ns: int  # of any group that is not the apparatus
+
+    @property
+    def below_ns(self) -> int:
+        """All that is below the tested disk."""
+        return self.loop_ns + self.disk_below_ns
+
+    @property
+    def ns(self) -> int:
+        """All of it."""
+        return self.below_ns + self.recorder_ns + self.others_ns
+
+
+def apparatus_time(shares: Iterable[Share]) -> ApparatusTime:
+    """The apparatus's part of the shares."""
+    loop = below = recorder = others = 0
+    of_group = dict.fromkeys(GROUPS, 0)
+    for share in shares:
+        group, text = end_of(share)
+        of_group[group] += share.ns
+        if group != APPARATUS:
+            continue
+        if share.kind in (Kind.OTHER_DISK, Kind.BELOW) or text.startswith(DISK_BELOW):
+            below += share.ns
+        elif share.is_below or share.role == DISK:
+            loop += share.ns
+        elif share.role == RECORDER:
+            recorder += share.ns
+        else:
+            others += share.ns
+    most = max(ns for group, ns in of_group.items() if group != APPARATUS)
+    return ApparatusTime(loop, below, recorder, others, most)
 
 
 @dataclass

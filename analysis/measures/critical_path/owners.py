@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.causes.roles import KERNEL, OTHER, ROLES, role_of
+from analysis.causes.roles import DISK, KERNEL, OTHER, ROLES, role_of
 from analysis.measures.critical_path.intervals import Intervals
-from analysis.measures.critical_path.stretches import NONE
+from analysis.measures.critical_path.stretches import NONE, Mask
 from analysis.rundir.tested import TestedFilesystem
 from analysis.tables.store import I64
 from analysis.tables.switch import Switch
@@ -31,6 +31,7 @@ class Owners:
     start_ns: I64  # when it was first seen; 0: not known
     end_ns: I64  # 0: alive at the end, or not known
     tid: I64  # 0: not known
+    serves_disk: Mask  # it has worked for the disk's own machinery, as kworkers do at times
 
     def at(self, tid: I64, t_ns: I64) -> I64:
         """Index of the thread that had a thread id at a time: the last one seen before; NONE: not known."""
@@ -70,7 +71,12 @@ def make_owners(
             start[i], end[i], tid[i] = threads.start_ns[row], threads.end_ns[row], threads.tid[row]
         role.append(_role(recorded[i], comm, by_work.get(number, ""), tested))
         name.append(comm or f"thread {number}")
-    return Owners(role, recorded, name, start, end, tid)
+    serves = [one == DISK for one in role]
+    if times is not None:
+        served = np.unique(times.thread[times.role.is_(DISK)])
+        is_worker = [one.startswith(f"{KWORKER}/") for one in name]
+        serves = list(np.isin(intervals.numbers, served) & is_worker | np.array(serves, dtype=np.bool_))
+    return Owners(role, recorded, name, start, end, tid, np.array(serves, dtype=np.bool_))
 
 
 def _role(recorded: str, comm: str, by_work: str, tested: TestedFilesystem) -> str:

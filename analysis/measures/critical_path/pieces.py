@@ -14,6 +14,7 @@ from analysis.measures.critical_path.stretches import I32, NONE, U8, Mask
 from analysis.tables.store import I64
 
 Columns = dict[str, npt.NDArray[Any]]
+OF_WINDOW = ("root", "begin", "end", "own", "event", "work_id", "below", "weak")
 PIECES_MOST = 30_000_000  # with more the path is given up
 
 
@@ -37,6 +38,8 @@ class Kind(IntEnum):
     LOST = 14  # a switch was lost
     UNRECORDED = 15  # given up for the recorder's budget
     OTHER_DISK = 16  # a request to a disk that is not recorded, such as the one below a loop device's file
+    BELOW = 17  # a loop device's request, while the disk below has it
+    HANDED = 18  # a loop device's request, on its way there or back
 
 
 class TooLongError(Exception):
@@ -60,6 +63,7 @@ class Pieces:
     occupant: I32  # READY: row of Occupancy; NONE: not known
     event: I32
     work_id: I32
+    below: I32  # the loop device's request that it is a part of; NONE: none
     depth: U8
     weak: Mask
 
@@ -89,7 +93,7 @@ class Collected:
         self.size += size
         none = np.full(size, NONE, dtype=np.int32)
         part: Columns = {name: more.get(name, none) for name in ("thread", "interval", "request", "occupant")}
-        part |= {name: windows[name] for name in ("root", "begin", "end", "own", "event", "work_id", "weak")}
+        part |= {name: windows[name] for name in OF_WINDOW}
         part |= {"kind": kind, "depth": np.full(size, depth, dtype=np.uint8)}
         self.parts.append(part)
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.measures.critical_path.below import find_below
 from analysis.measures.critical_path.files import Files, files_of
+from analysis.measures.critical_path.intervals import Intervals
 from analysis.measures.critical_path.owners import KWORKER, Owners
 from analysis.measures.critical_path.stretches import I32, NONE
 from analysis.measures.critical_path.walk import Requests
@@ -77,6 +79,7 @@ def known_requests(
     owners: Owners,
     functions: Mapping[int, str],
     paths: Paths | None,
+    intervals: Intervals,
 ) -> KnownRequests:
     """Requests of the disks; where a wake-up has none, bios of volumes. functions: names by number."""
     of_wake = np.full(wake.t_ns.size, NONE, dtype=np.int32)
@@ -94,17 +97,19 @@ def known_requests(
     def column(name: str) -> I64:
         return _joined([np.asarray(getattr(table, name)[rows], dtype=np.int64) for table, rows in parts])
 
-    queue = column("queue_ns")
+    queue, issue, complete = column("queue_ns"), column("issue_ns"), column("complete_ns")
+    dev, filesystem = column("dev"), _rare_of(parts, "sb_dev")
+    below = _rare_of(parts, "below_start_us"), _rare_of(parts, "below_end_us")
     requests = Requests(
         queue_ns=queue,
-        issue_ns=column("issue_ns"),
-        complete_ns=column("complete_ns"),
+        issue_ns=issue,
+        complete_ns=complete,
         submitter=owners.at(_rare_of(parts, "pid"), queue).astype(np.int32),
         is_held=np.isin(
             _rare_of(parts, "work_id"), [number for number, name in functions.items() if name in HELD_BY]
         ),
+        below=find_below(dev, issue, complete, *below, intervals, owners.serves_disk),
     )
-    dev, filesystem = column("dev"), _rare_of(parts, "sb_dev")
     filesystem = np.where(filesystem > 0, filesystem, dev)
     of_file, files = files_of(filesystem, _rare_of(parts, "ino"), queue, paths)
     labels = RequestLabels(*_labels(parts), dev, column("sector"), queue, of_file, files)

@@ -152,7 +152,9 @@ def measure_path(
     if events is not None:
         intervals = _with_events(intervals, events, owners)
     functions = tables.get(function.TABLE) or {}
-    requests = known_requests(wakes_table, tables.block, tables.volume, owners, functions, tables.paths)
+    requests = known_requests(
+        wakes_table, tables.block, tables.volume, owners, functions, tables.paths, intervals
+    )
     wakes = make_wakes(wakes_table, requests.of_wake, requests.devs, intervals)
     is_kernel = np.array([recorded == KERNEL for recorded in owners.recorded], dtype=np.bool_)
     causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks, is_kernel)

@@ -21,6 +21,7 @@ class Share:
     name: str  # of a thread; of a request its submitter
     cause: Waited  # of the stack of the thread at the end of the chain
     request: str  # "write data"
+    is_below: bool  # a part of a loop device's request
     event: tuple[str, str]  # kind and why; empty: none
     ns: int
     weak_ns: int

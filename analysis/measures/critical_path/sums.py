@@ -108,8 +108,10 @@ class Sums:
         asleep = pieces.kind == Kind.NO_WAKER
         self.no_waker += int(np.count_nonzero(~intervals.is_cut[pieces.interval[asleep]]))
         for row, kind in enumerate(OF_REQUEST):
-            mine = pieces.kind == kind
+            mine = (pieces.kind == kind) & (pieces.below < 0)
             np.add.at(self.of_request[row], pieces.request[mine], pieces.ns[mine])
+        below = pieces.below >= 0
+        np.add.at(self.of_request[0], pieces.below[below], pieces.ns[below])
         has_event = pieces.event >= 0
         np.add.at(self.of_event, pieces.event[has_event], pieces.ns[has_event])
         pieces = cut_at(pieces, self._edges)
@@ -150,6 +152,7 @@ class Sums:
             comm,
             kind_of_event,
             why,
+            pieces.below >= 0,
         ]
         groups = group([np.asarray(column).astype(np.int64) for column in columns])
         ns, weak, count = (np.zeros(groups.n, dtype=np.int64) for _ in range(3))
@@ -200,7 +203,7 @@ class Sums:
 
     def _new(self, key: tuple[int, ...]) -> _Sum:
         """A sum of no time."""
-        phase, own, is_own, kind, thread, work, cause, label, comm, event, why = key
+        phase, own, is_own, kind, thread, work, cause, label, comm, event, why, is_below = key
         role, name = self._whose.of(thread, work, self._occupancy.role.labels)
         if label >= 0:
             role, name = "", self._requests.comm.labels[comm]
@@ -216,6 +219,7 @@ class Sums:
             name=name,
             cause=self._causes.waited[cause] if cause >= 0 else nothing,
             request=self._requests.label.labels[label] if label >= 0 else "",
+            is_below=bool(is_below),
             event=(self._event.kind.labels[event], self._event.why.labels[why])
             if self._event is not None and event >= 0
             else ("", ""),

@@ -7,6 +7,7 @@
       asleep until a wake-up
         by a thread U          walk(U, the time asleep)
         by a completed request after its completion, on the device, queued; before: walk(its submitter)
+          of a loop device     on the device: walk(its worker, until the disk below has it), the disk below
         by a timer, unknown    T itself, asleep
 
 Kernel threads serve others. Where U had no work within the window and was given some, what it did before has
@@ -22,6 +23,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from analysis.measures.critical_path.below import Below
 from analysis.measures.critical_path.intervals import Intervals, State
 from analysis.measures.critical_path.occupancy import Occupancy
 from analysis.measures.critical_path.pieces import (
@@ -34,6 +36,7 @@ from analysis.measures.critical_path.stretches import I32, NONE, U8, Mask
 from analysis.tables.store import I64
 
 DEPTH_MOST = 60
+WORKER, COMPLETED = 2, 6  # stretches of a request's life: a loop device's worker has it; it has completed
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Requests:
     complete_ns: I64
     submitter: I32  # index of the thread; NONE: not logged
     is_held: Mask  # what sent it had held it back before it was queued (blk-throttle)
+    below: Below
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Windows:
     own: I32  # interval that it explains, see Pieces; NONE: at depth 0
     event: I32  # what a thread on the way worked for; NONE: nothing known
     work_id: I32  # of the wake-up that led here; 0: none
+    below: I32  # a loop device's request that it is a part of; NONE: none
     weak: Mask
 
     @property
@@ -121,6 +126,7 @@ class Walk:
             own=none,
             event=none,
             work_id=np.zeros(size, dtype=np.int32),
+            below=none,
             weak=np.zeros(size, dtype=np.bool_),
         )
         collected = Collected(before)
@@ -209,8 +215,11 @@ class Walk:
         below = chosen(follow)
         below["thread"] = waker[follow].astype(np.int32)
         of_request = request >= 0
-        before = self._life(chosen(of_request), request[of_request], at[of_request], depth, collected)
-        return Windows(**{name: np.concatenate((below[name], before[name])) for name in below})
+        before, workers = self._life(
+            chosen(of_request), request[of_request], at[of_request], depth, collected
+        )
+        parts_below = (below, before, workers)
+        return Windows(**{name: np.concatenate([part[name] for part in parts_below]) for name in below})
 
     def _ready(self, parts: Columns, at: I32, depth: int, collected: Collected) -> None:
         """Pieces of runnable threads, by who ran on the CPU."""
@@ -226,18 +235,50 @@ class Walk:
         at: I32,
         depth: int,
         collected: Collected,
-    ) -> Columns:
-        """Pieces of sleeps until a request's completion; returns the windows before the requests began."""
+    ) -> tuple[Columns, Columns]:
+        """Pieces of sleeps until a request's completion.
+
+        Returns the windows before the requests began, and those of the loop devices' workers.
+        """
+        requests, below = self.requests, self.requests.below
         begin, end = parts["begin"].astype(np.int64), parts["end"].astype(np.int64)
         edges = [begin]
-        for times in (self.requests.queue_ns, self.requests.issue_ns, self.requests.complete_ns):
+        for times in (
+            requests.queue_ns,
+            requests.issue_ns,
+            below.worker_until_ns,
+            below.begin_ns,
+            below.end_ns,
+            requests.complete_ns,
+        ):
             edges.append(np.minimum(np.maximum(times[request], edges[-1]), end))
         edges.append(end)
-        for kind, first in ((Kind.QUEUE, 1), (Kind.DEVICE, 2), (Kind.COMPLETION, 3)):
+        is_told = below.is_told[request] if request.size else np.zeros(0, dtype=np.bool_)
+        outer = parts["below"]
+        inner = np.where(outer == NONE, request, outer).astype(np.int32)
+        handed = np.where(is_told, Kind.HANDED, Kind.DEVICE)
+
+        def between(first: int) -> tuple[I64, Columns]:
             rows = np.flatnonzero(edges[first + 1] > edges[first])
             piece = {name: values[rows] for name, values in parts.items()}
-            piece |= {"begin": edges[first][rows], "end": edges[first + 1][rows]}
-            collected.add(piece, np.full(rows.size, kind, dtype=np.uint8), depth, request=request[rows])
+            if WORKER <= first < COMPLETED:
+                is_inside = is_told[rows] | (first < COMPLETED - 1)
+                piece["below"] = np.where(is_inside, inner[rows], piece["below"])
+            return rows, piece | {"begin": edges[first][rows], "end": edges[first + 1][rows]}
+
+        for first, kind in (
+            (1, Kind.QUEUE),
+            (WORKER + 1, Kind.HANDED),
+            (WORKER + 2, Kind.BELOW),
+            (WORKER + 3, handed),
+            (COMPLETED, Kind.COMPLETION),
+        ):
+            rows, piece = between(first)
+            kinds = np.broadcast_to(kind, request.shape)[rows].astype(np.uint8)
+            collected.add(piece, kinds, depth, request=request[rows])
+        rows, workers = between(WORKER)
+        workers["thread"] = below.worker[request[rows]]
+        workers["weak"] = workers["weak"] | below.is_weak[request[rows]]
         submitter = self.requests.submitter[request] if request.size else parts["thread"]
         # A thread that was given work by the end of a request of its own had sent it before it slept; if it
         # slept before the request was queued, something held the request back (blk-throttle does, whose own
@@ -259,4 +300,5 @@ class Walk:
             collected.add(piece, kinds, depth, thread=thread, interval=at[rows], request=request[rows])
         rows = np.flatnonzero((submitter >= 0) & (until > begin))
         before = {name: values[rows] for name, values in parts.items()}
-        return before | {"end": until[rows], "thread": submitter[rows].astype(np.int32)}
+        before |= {"end": until[rows], "thread": submitter[rows].astype(np.int32)}
+        return before, workers

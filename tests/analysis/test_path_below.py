@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The critical path below a loop device: its worker, the disk that has its file, and what the report says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.measures.critical_path.ends import apparatus_time, ends
+from analysis.report import make_report
+from tests.analysis.schedules import Schedule
+from tests.analysis.test_critical_path import APP, LOOP, MS, RECORDER, measured, write
+
+
+def read_of_a_loop_device(is_told: bool = True) -> Schedule:
+    """The application reads for 700 ms.
+
+    The loop device's worker is woken with the request at 110 ms, waits until 160 ms for the CPU that the
+    recorder has, and runs to 200 ms. The disk below has its part from 190 to 760 ms; it is back at 800 ms.
+    """
+    schedule = Schedule()
+    schedule.switch(0, 0, APP, cpu=0)
+    schedule.switch(-30, 0, RECORDER, cpu=1)
+    schedule.request(100, 110, 800, sector=64, submitter=APP)
+    if is_told:
+        schedule.requests[-1] |= {"below_start_us": 80_000, "below_end_us": 650_000}
+    schedule.wake(110, LOOP, APP)
+    schedule.switch(111, APP, 0, cpu=0, state="io_wait")
+    schedule.switch(160, RECORDER, LOOP, cpu=1, state="preempted")
+    schedule.switch(200, LOOP, RECORDER, cpu=1)
+    schedule.completion(800, APP, sector=64)
+    schedule.switch(800, 0, APP, cpu=0)
+    return schedule
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_path_is_divided_below_a_loop_device(tmp_path: Path, is_told: bool) -> None:
+    found = measured(write(tmp_path / "run", read_of_a_loop_device(is_told)))
+    sums = {end.text: round(end.ns / MS) for end in ends(found.shares)}
+    below = {text: ms for text, ms in sums.items() if text.startswith("apparatus")}
+    if is_told:
+        assert below == {
+            "apparatus: the loop worker is ready": 50 - 1,
+            "apparatus: the loop worker runs": 30,
+            "apparatus: the disk below: write journal": 760 - 190,
+            "apparatus: the loop device hands it on": 40,
+        }
+    else:
+        assert below == {
+            "apparatus: the loop worker is ready": 50 - 1,
+            "apparatus: the loop worker runs": 40,
+        }
+        assert sums["at the device: write journal"] == 600
+        assert found.coverage.weak_ns > 0
+    # all of it is still the request's
+    (request,) = found.requests
+    assert round(request.device_ns / MS) == 800 - 111
+    time = apparatus_time(found.shares)
+    assert round(time.below_ns / MS) == round(time.ns / MS) == (689 if is_told else 89)
+
+
+def test_report_says_that_the_disk_below_was_slow(tmp_path: Path) -> None:
+    path = write(tmp_path / "run", read_of_a_loop_device())
+    make_report(path)
+    shown = " ".join((path / "report.txt").read_text().split())
+    assert "the apparatus was the bottleneck: 0.69 s of the path (76.6 %)" in shown
+    assert (
+        "what is below the tested disk was the bottleneck, with 76.6 % of the path: the disk below has 63.3 %"
+        in shown
+    )
+    rows = pq.read_table(path / "critical_path.parquet").to_pylist()
+    assert {row["kind"] for row in rows if row["is_below"]} == {"ready", "cpu", "below", "handed"}
