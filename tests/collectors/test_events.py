@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -45,19 +45,22 @@ def assert_nothing_lost(run: Recording) -> None:
 def memory_cgroup(limit_bytes: int) -> Iterator[Path]:
     """A memory cgroup of this size, of whichever version the machine has."""
     first, second = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
-    if (first / "memory.limit_in_bytes").exists():
-        root, limit = first, "memory.limit_in_bytes"
-    elif "memory" in (second / "cgroup.subtree_control").read_text().split():
-        root, limit = second, "memory.max"
-    else:
-        pytest.skip("no memory cgroups: mount them")
-    group = root / f"seekmeter-test-{os.getpid()}"
-    group.mkdir()
-    try:
+    with ExitStack() as stack:
+        if (first / "memory.limit_in_bytes").exists():
+            root, limit = first, "memory.limit_in_bytes"
+        elif "memory" in (second / "cgroup.controllers").read_text().split():
+            root, limit = second, "memory.max"
+            control = second / "cgroup.subtree_control"
+            if "memory" not in control.read_text().split():  # a guest without systemd
+                control.write_text("+memory")
+                stack.callback(control.write_text, "-memory")
+        else:
+            pytest.skip("no memory cgroups: mount them")
+        group = root / f"seekmeter-test-{os.getpid()}"
+        group.mkdir()
+        stack.callback(group.rmdir)
         (group / limit).write_text(str(limit_bytes))
         yield group
-    finally:
-        group.rmdir()
 
 
 def test_each_sync_of_ext4_has_a_commit_with_its_asker_and_phases(tmp_path: Path) -> None:
