@@ -21,15 +21,8 @@ from analysis.tables.rec import Recording
 from analysis.tables.row_time import I64, Chunk
 from analysis.tables.store import text_array
 
-NEEDED = (
-    "call",
-    "call_state",
-    "event_kind",
-    "event_id",
-    "work_id",
-    "end_io_id",
-    "waited",
-)  # fields of a new recording
+# fields of a new recording, beside comm
+NEEDED = (*of.LABELS.values(), *of.FUNCTIONS.values(), *of.SWITCHES, of.FLAGS, "event_id")
 NONE = ("", "none")  # words of an enum for no value
 CODES = 256
 IDS_MOST = 1 << 27  # ids are numbers in the order of begin: a foreign run may claim any
@@ -148,8 +141,8 @@ class Charger:
 def charge(
     recording: Recording, rules: Sequence[Rule], functions: Mapping[int, str], reasons: EventReasons
 ) -> Derived | None:
-    """The column `why` of a recording; None: it is older than the columns that the rules need."""
-    if not set(NEEDED) <= set(recording.dtype.names or ()):
+    """The column `why` of a recording; None: it is older than the columns that the rules need, or foreign."""
+    if not recording.has_numbers(NEEDED) or of.COMM not in (recording.dtype.names or ()):
         return None
     charger = Charger(rules, recording.enums, functions, reasons)
     return Derived(charger.labels, charger)

@@ -51,7 +51,7 @@ def _event_reasons(run: Run) -> EventReasons:
         recording = open_recording(path, "event")
     except (TableError, OSError):  # no events were recorded, or they are damaged
         return NO_REASONS
-    if not {"event_id", "why"} <= set(recording.dtype.names or ()):
+    if not recording.has_numbers(("event_id", "why")):
         return NO_REASONS
     parts = [
         (chunk["event_id"].astype(np.int64), chunk["why"].astype(np.int64)) for chunk in recording.chunks()

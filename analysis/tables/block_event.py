@@ -24,6 +24,7 @@ COMMIT, READAHEAD = "btrfs_commit", "readahead"
 NEEDED = ("start_ns", "end_ns", "tid", "event_id", "kind", "ino")
 FIELDS = ("event_id", "event_kind", "pid", "queue_ns", "flags", "ino", "op")
 FLAG_AHEAD = 16  # BLOCK_FLAG_AHEAD in bpf/block/block_records.h
+LATEST_NS = 1 << 60  # 36 years
 WINDOW_NS = 10_000_000  # a window's reads are sent within microseconds, unless the thread loses its CPU
 
 
@@ -40,15 +41,22 @@ class _Events:
 
     @classmethod
     def make(cls, code: int, rows: Chunk) -> _Events:
+        """Of events whose times a clock can have: a damaged recording has any."""
+        rows = rows[(rows["start_ns"] < LATEST_NS) & (rows["end_ns"] < LATEST_NS)]
         tids, number = np.unique(rows["tid"], return_inverse=True)
         start = rows["start_ns"].astype(np.int64)
-        first, span = int(start.min()), int(start.max() - start.min()) + 2
+        first = int(start.min(initial=LATEST_NS))
+        span = max(int(start.max(initial=0)) - first, 0) + 2
+        if tids.size * span >= 1 << 62:
+            return cls.make(code, rows[:0])
         keys = number.astype(np.int64) * span + (start - first)
         order = np.argsort(keys, kind="stable")
         return cls(code, rows[order], tids, keys[order], first, span)
 
     def before(self, chunk: Chunk, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], Chunk]:
         """The rows whose thread had such an event before, and the last one of each."""
+        if not self.keys.size:
+            return rows[:0], self.rows
         number = np.minimum(np.searchsorted(self.tids, chunk["pid"][rows]), self.tids.size - 1)
         is_known = self.tids[number] == chunk["pid"][rows]
         since = np.clip(chunk["queue_ns"][rows].astype(np.int64) - self.first_ns, -1, self.span_ns - 2)
@@ -60,7 +68,7 @@ class _Events:
 
 def join_events(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
     """Return a function that fills in event_id and event_kind in a chunk of block records."""
-    if not set(FIELDS) <= set(recording.dtype.names or ()):
+    if not recording.has_numbers(FIELDS):
         return lambda chunk: chunk
     codes = {kind: code for code, kind in recording.enums.get("event_kind", {}).items()}
     found = {kind: _Events.make(codes[kind], rows) for kind, rows in _read(run).items() if kind in codes}
@@ -91,7 +99,7 @@ def _read(run: Run) -> dict[str, Chunk]:
         recording = open_recording(run.open_path / EVENTS_FILE, "event")
     except (TableError, OSError):
         return {}
-    if not set(NEEDED) <= set(recording.dtype.names or ()):
+    if not recording.has_numbers(NEEDED):
         return {}
     rows = {}
     for code, kind in recording.enums.get("kind", {}).items():

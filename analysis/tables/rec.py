@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,11 @@ class Recording:
     file_bytes: int
     dtype: np.dtype[np.void]
     enums: dict[str, dict[int, str]]  # by field name: number -> label
+
+    def has_numbers(self, names: Iterable[str]) -> bool:
+        """Whether all these fields are there, and each is one number without a sign."""
+        known: Mapping[str, Any] = self.dtype.fields or {}
+        return all(name in known and known[name][0].kind == "u" for name in names)
 
     def chunks(self, rows: int = 1 << 20) -> Iterator[npt.NDArray[np.void]]:
         """Yield structured arrays of at most `rows` records. Each one overwrites the one before."""
@@ -105,7 +110,9 @@ def _enums(header: Mapping[str, Any]) -> dict[str, dict[int, str]]:
     for entry in header["fields"]:
         labels = described.get(entry.get("enum")) if isinstance(entry.get("enum"), str) else None
         if isinstance(labels, Mapping):
-            enums[entry["name"]] = {int(n): clean(w, 40) for n, w in labels.items() if str(n).isdecimal()}
+            enums[entry["name"]] = {
+                int(n): clean(w, 40) for n, w in labels.items() if n.isdecimal() and len(n) < 20
+            }
     return enums
 
 

@@ -195,3 +195,18 @@ def test_without_calls_nobody_is_said_not_to_wait(tmp_path: Path) -> None:
     assert "events and their reasons are not known: events was not asked for" in words
     # bytes that are neither read nor written are shown, too
     assert "lazy init - 0.0 8.19 kB" in words
+
+
+def test_foreign_recording_of_signed_numbers_has_no_causes(tmp_path: Path) -> None:
+    """The codes of causes are indices: a stranger's recording may have any numbers."""
+    row = request(START_NS + 10**6, 8, event_kind="readahead", event_id=1)
+    path = Spec(block=[{**row, "call": "read"}], event=[timed(EVENTS[0])]).write(tmp_path / "r")
+    for name in ("block", "event"):
+        file = path / f"raw/recorder/{name}.rec"
+        content = file.read_bytes()
+        assert b'"u8"' in content and b'"u64"' in content
+        file.write_bytes(content.replace(b'"u8"', b'"i8"').replace(b'"u64"', b'"i64"'))
+    run = open_run(path)
+    tables = load_tables(run)
+    assert tables.block is not None and tables.block.rows == 1
+    assert measure(run, tables).origins.whys is None
