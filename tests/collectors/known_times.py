@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,8 @@ from workloads.cleanup.janitor import Janitor
 
 DELAYACCT = Path("/proc/sys/kernel/task_delayacct")
 _ENDS_S = 0.05  # a thread runs on for a moment after its process is gone; longer where CPUs are few
-_BLKIO = Path("/sys/fs/cgroup/blkio")
+_OF_BLKIO = {"riops": "read_iops", "wbps": "write_bps"}
+_BLKIO, _MEMORY = Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup/memory")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class KnownThread:
     run_ns: int
     run_delay_ns: int
     blkio_ns: int
+    reclaim_ns: int
     sleeps: int
     preemptions: int
 
@@ -66,15 +68,20 @@ class Known:
         return [piece for piece in self.pieces if (piece.thread, piece.what) == (thread, what)]
 
 
-def run_known(program: Path, cgroup: Path, mode: str, amount: int, *file: Path, join: str = "") -> Known:
-    """Run the program in a cgroup2 directory. join: the path of another cgroup.procs that it enters first.
+def run_known(
+    program: Path, cgroup: Path, mode: str, amount: int, *file: Path, join: Sequence[Path] = ()
+) -> Known:
+    """Run the program in a cgroup2 directory. join: each another cgroup.procs that it enters first.
 
     With a file it is a real-time process: kernels from 6.12 on keep others in the queue for a while as they
     fall asleep, and count the begin of such a delay for whoever runs by then.
     """
-    enter = ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', join] if join else []
-    enter += ["chrt", "--fifo", "1"] if file else []
-    child = run_inside(cgroup, [*enter, program, mode, str(amount), *file], stderr=subprocess.PIPE)
+    command: list[str | Path] = [program, mode, str(amount), *file]
+    if file:
+        command = ["chrt", "--fifo", "1", *command]
+    for other in join:
+        command = ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', other, *command]
+    child = run_inside(cgroup, command, stderr=subprocess.PIPE)
     output, errors = child.communicate(timeout=120)
     if child.returncode == 77:
         pytest.skip("the kernel has no taskstats: use one with CONFIG_TASKSTATS")
@@ -103,20 +110,45 @@ def delays_counted() -> Iterator[None]:
 
 
 @contextmanager
-def throttled_reads(disk: LoopDisk, per_second: int) -> Iterator[str]:
-    """A cgroup in which so many reads a second of the disk are let through. Yields its cgroup.procs.
+def throttled(disk: LoopDisk, limit: str, group: Path) -> Iterator[list[Path] | None]:
+    """Limit what processes of the cgroup, or one of version 1, do with the disk: io.max's words (riops=20).
 
-    Where no cgroup v1 does it, reads are as fast as the disk: "".
+    Yields which other cgroup.procs to join; None: the machine has no such limit.
     """
-    if not (_BLKIO / "cgroup.procs").exists():
-        yield ""
-        return
-    folder = _BLKIO / f"seekmeter-test-{os.getpid()}"
+    number, (name, value) = (disk.sysfs / "dev").read_text().strip(), limit.split("=")
+    if (_BLKIO / "cgroup.procs").exists():
+        with _first_version(_BLKIO) as folder:
+            (folder / f"blkio.throttle.{_OF_BLKIO[name]}_device").write_text(f"{number} {value}")
+            yield [folder / "cgroup.procs"]
+    elif (group / "io.max").exists():
+        (group / "io.max").write_text(f"{number} {limit}")
+        yield []
+    else:
+        yield None
+
+
+@contextmanager
+def small_memory(most_bytes: int, group: Path) -> Iterator[list[Path] | None]:
+    """Let processes have so many bytes: of the cgroup, or of one of version 1. Yields as throttled() does."""
+    if (_MEMORY / "memory.limit_in_bytes").exists():
+        with _first_version(_MEMORY) as folder:
+            (folder / "memory.limit_in_bytes").write_text(str(most_bytes))
+            yield [folder / "cgroup.procs"]
+    elif (group / "memory.max").exists():
+        (group / "memory.max").write_text(str(most_bytes))
+        yield []
+        (group / "memory.max").write_text("max")
+    else:
+        yield None
+
+
+@contextmanager
+def _first_version(root: Path) -> Iterator[Path]:
+    """A new cgroup of version 1."""
+    folder = root / f"seekmeter-test-{os.getpid()}"
     folder.mkdir()
     try:
-        number = (disk.sysfs / "dev").read_text().strip()
-        (folder / "blkio.throttle.read_iops_device").write_text(f"{number} {per_second}")
-        yield str(folder / "cgroup.procs")
+        yield folder
     finally:
         folder.rmdir()
 

@@ -10,9 +10,13 @@
  *   pingpong  AMOUNT rounds of two threads over two pipes
  *   futex     a thread that waits for a mutex whose holder sleeps for AMOUNT ms
  *   child     wait4() for a child that sleeps for AMOUNT ms
+ *   lock      a thread that waits for FILE's inode, which "second" has locked: it writes from memory that "third"
+ *             gives it after AMOUNT ms (userfaultfd)
  *   read      AMOUNT reads of 4 KiB, past the page cache, of FILE
+ *   fault     AMOUNT pages of FILE, which is mapped, are touched
  *   fsync     AMOUNT times 4 KiB are written to FILE and synced
  *   write     AMOUNT MiB are written to FILE through the page cache
+ *   reclaim   the same, each half of a MiB on its way to the disk at once
  *   chain2    main waits in a pipe for "second", which sleeps for AMOUNT ms; then main computes as long
  *   chain3    main waits for "second", which waits for "third"; third sleeps, then second computes, then main
  *             does: AMOUNT ms each
@@ -21,67 +25,22 @@
  * Prints one JSON object. "threads": name, tid, first and last moment, and the kernel's counts at the last one;
  * "pieces": what a thread did, and when. What the thread sleeps in is in the name of the piece.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <linux/userfaultfd.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "taskstats.h"
+#include "known_threads.h"
 
-#define BLOCK	    4096
-#define MOST_PIECES 4096
-#define MOST_NAMED  4
+#define BLOCK  4096
+#define STRIDE (32 * BLOCK) /* of pages touched: too far apart for readahead */
 
-struct known_thread {
-	const char *name;
-	void (*body)(void);
-	pthread_t thread;
-	int tid;
-	unsigned long long begin_ns, end_ns;
-	struct thread_counts counts;
-};
-
-struct piece {
-	const char *thread, *what;
-	unsigned long long begin_ns, end_ns;
-};
-
-static struct known_thread threads[MOST_NAMED];
-static struct piece pieces[MOST_PIECES];
-static int n_threads, n_pieces, amount, ping[2], pong[2], chain[2], file = -1;
-static _Thread_local struct known_thread *me;
+static int amount, ping[2], pong[2], chain[2], file = -1;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static char *block;
-
-static unsigned long long now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ULL + now.tv_nsec;
-}
-
-static void die(const char *what)
-{
-	fprintf(stderr, "known_times: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static void did(const char *what, unsigned long long begin_ns)
-{
-	int number = __atomic_fetch_add(&n_pieces, 1, __ATOMIC_RELAXED);
-
-	if (number < MOST_PIECES)
-		pieces[number] = (struct piece){ me->name, what, begin_ns, now_ns() };
-}
+static char *block, *withheld;
+static int userfault;
 
 static void sleep_for(int ms)
 {
@@ -141,6 +100,21 @@ static void read_blocks(void)
 	}
 }
 
+static void touch_pages(void)
+{
+	const size_t length = (size_t)amount * STRIDE;
+	volatile char *mapped = mmap(NULL, length, PROT_READ, MAP_SHARED, file, STRIDE);
+
+	if (mapped == MAP_FAILED || madvise((void *)mapped, length, MADV_RANDOM))
+		die("mmap");
+	for (int i = 0; i < amount; i++) {
+		unsigned long long begin_ns = now_ns();
+
+		(void)mapped[(size_t)i * STRIDE];
+		did("fault", begin_ns);
+	}
+}
+
 static void sync_blocks(void)
 {
 	for (int i = 0; i < amount; i++) {
@@ -165,27 +139,18 @@ static void write_file(void)
 	did("write", begin_ns);
 }
 
-static void *run(void *argument)
+/* What was written is on its way to the disk at once: where memory is short, there is always some to wait for. */
+static void write_through(void)
 {
-	me = argument;
-	me->begin_ns = now_ns();
-	me->tid = (int)syscall(SYS_gettid);
-	prctl(PR_SET_NAME, me->name);
-	me->body();
-	me->end_ns = now_ns(); /* before the counts, whose taking belongs to what follows */
-	if (count_myself(me->tid, &me->counts))
-		die("taskstats");
-	return NULL;
-}
+	unsigned long long begin_ns = now_ns();
 
-static struct known_thread *start(const char *name, void (*body)(void))
-{
-	struct known_thread *thread = &threads[n_threads++];
-
-	*thread = (struct known_thread){ .name = name, .body = body };
-	if (pthread_create(&thread->thread, NULL, run, thread))
-		die("pthread_create");
-	return thread;
+	for (int i = 0; i < amount * (1 << 20) / BLOCK; i++) {
+		if (write(file, block, BLOCK) != BLOCK)
+			die("write");
+		if (i % 128 == 127 && sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE))
+			die("sync_file_range");
+	}
+	did("write", begin_ns);
 }
 
 static void sleep_in_parts(void)
@@ -235,6 +200,36 @@ static void want(void)
 	pthread_mutex_lock(&mutex);
 	did("futex", begin_ns);
 	pthread_mutex_unlock(&mutex);
+}
+
+static void lock_inode(void)
+{
+	if (pwrite(file, withheld, BLOCK, 0) != BLOCK)
+		die("write from withheld memory");
+}
+
+static void give_late(void)
+{
+	struct uffdio_zeropage page = { .range = { (unsigned long)withheld, BLOCK } };
+	struct uffd_msg fault;
+
+	if (read(userfault, &fault, sizeof(fault)) != sizeof(fault))
+		die("userfaultfd");
+	tell(ping[1]);
+	sleep_for(amount);
+	if (ioctl(userfault, UFFDIO_ZEROPAGE, &page))
+		die("userfaultfd");
+}
+
+static void want_inode(void)
+{
+	unsigned long long begin_ns;
+
+	wait_for(ping[0]);
+	begin_ns = now_ns();
+	if (pwrite(file, block, BLOCK, BLOCK) != BLOCK)
+		die("write");
+	did("lock", begin_ns);
 }
 
 static void have_a_child(void)
@@ -301,9 +296,12 @@ static const struct mode {
 	{ "pingpong", call_and_hear, answer, NULL, 0 },
 	{ "futex", want, hold, NULL, 0 },
 	{ "child", have_a_child, NULL, NULL, 0 },
+	{ "lock", want_inode, lock_inode, give_late, O_RDWR | O_CREAT },
 	{ "read", read_blocks, NULL, NULL, O_RDONLY | O_DIRECT },
+	{ "fault", touch_pages, NULL, NULL, O_RDONLY | O_CLOEXEC },
 	{ "fsync", sync_blocks, NULL, NULL, O_RDWR | O_CREAT },
 	{ "write", write_file, NULL, NULL, O_RDWR | O_CREAT },
+	{ "reclaim", write_through, NULL, NULL, O_RDWR | O_CREAT },
 	{ "chain2", wait_and_compute, second_of_two, NULL, 0 },
 	{ "chain3", wait_and_compute, second_of_three, third, 0 },
 	{ "chainread", only_wait, second_that_reads, NULL, O_RDONLY | O_DIRECT },
@@ -323,28 +321,18 @@ static void share_a_cpu(void)
 		die("sched_setaffinity");
 }
 
-static void print_thread(const struct known_thread *thread)
+static void withhold(void)
 {
-	printf("{\"name\":\"%s\",\"tid\":%d,\"begin_ns\":%llu,\"end_ns\":%llu,", thread->name,
-	       thread->tid, thread->begin_ns, thread->end_ns);
-	printf("\"run_ns\":%llu,\"run_delay_ns\":%llu,\"blkio_ns\":%llu,", thread->counts.run_ns,
-	       thread->counts.run_delay_ns, thread->counts.blkio_ns);
-	printf("\"sleeps\":%ld,\"preemptions\":%ld}", thread->counts.sleeps,
-	       thread->counts.preemptions);
-}
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
 
-static void print(void)
-{
-	printf("{\"mode\":\"%s\",\"pid\":%d,\"threads\":[", mode->name, (int)getpid());
-	for (int i = 0; i < n_threads; i++) {
-		print_thread(&threads[i]);
-		printf("%s", i + 1 < n_threads ? "," : "],\"pieces\":[");
-	}
-	for (int i = 0; i < n_pieces && i < MOST_PIECES; i++)
-		printf("%s{\"thread\":\"%s\",\"what\":\"%s\",\"begin_ns\":%llu,\"end_ns\":%llu}",
-		       i ? "," : "", pieces[i].thread, pieces[i].what, pieces[i].begin_ns,
-		       pieces[i].end_ns);
-	puts("]}");
+	userfault = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	withheld = mmap(NULL, BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	range.range.start = (unsigned long)withheld;
+	range.range.len = BLOCK;
+	if (userfault < 0 || withheld == MAP_FAILED || ioctl(userfault, UFFDIO_API, &api) ||
+	    ioctl(userfault, UFFDIO_REGISTER, &range))
+		die("userfaultfd");
 }
 
 int main(int argc, char **argv)
@@ -373,6 +361,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode->name, "hogs"))
 		share_a_cpu();
+	if (!strcmp(mode->name, "lock"))
+		withhold();
 	/* "main" is a thread like the others, so that its first and last moments are known. */
 	start("main", mode->main);
 	if (mode->second)
@@ -381,6 +371,6 @@ int main(int argc, char **argv)
 		start("third", mode->third);
 	for (int i = 0; i < n_threads; i++)
 		pthread_join(threads[i].thread, NULL);
-	print();
+	print(mode->name);
 	return 0;
 }

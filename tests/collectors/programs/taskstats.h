@@ -17,7 +17,7 @@
 #include "proc.h"
 
 struct thread_counts {
-	unsigned long long run_ns, run_delay_ns, blkio_ns;
+	unsigned long long run_ns, run_delay_ns, blkio_ns, reclaim_ns;
 	long sleeps, preemptions;
 };
 
@@ -115,6 +115,7 @@ static int count_myself(unsigned int tid, struct thread_counts *counts)
 		       ? sizeof(stats)
 		       : (size_t)(answer + length - found));
 	counts->blkio_ns = stats.blkio_delay_total;
+	counts->reclaim_ns = stats.freepages_delay_total;
 	if (getrusage(RUSAGE_THREAD, &usage))
 		return -1;
 	counts->sleeps = usage.ru_nvcsw;
