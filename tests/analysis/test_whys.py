@@ -71,6 +71,7 @@ PHASES: list[dict[str, Any]] = [
     {"name": "b", "start_ns": START_NS + 3 * SECOND, "end_ns": START_NS + 4 * SECOND},
     {"name": "a", "start_ns": START_NS + 5 * SECOND, "end_ns": START_NS + 6 * SECOND},
     {"name": "c", "start_ns": START_NS + 5 * SECOND + 100, "end_ns": START_NS + 5 * SECOND + 10**8},
+    {"name": "no time", "start_ns": START_NS + 2 * SECOND, "end_ns": START_NS + 2 * SECOND},
 ]
 
 

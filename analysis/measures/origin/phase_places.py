@@ -7,8 +7,6 @@ phases are one place, so there are hardly more places than names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -21,24 +19,28 @@ LEAST_REST_NS = 1_000_000  # a shorter time outside of phases has no row
 
 
 class PhasePlaces:
-    """The places of a window. names: of all phases, and of the time outside; names_of: of each place."""
+    """The places of a window. spans: time by name, of all phases and outside; inside: places by name."""
 
     def __init__(self, marked: Phases, window_ns: tuple[int, int]) -> None:
         self.spans = _spans(marked, window_ns)
-        self.names: Sequence[str] = list(self.spans)
-        self._edges = np.array(
-            sorted({e for spans in self.spans.values() for span in spans for e in span}), np.int64
-        )
-        member = np.zeros((self._edges.size + 1, len(self.names)), dtype=np.bool_)
-        for column, spans in enumerate(self.spans.values()):
-            for begin, end in spans:
-                member[
-                    np.searchsorted(self._edges, begin) + 1 : np.searchsorted(self._edges, end) + 1, column
-                ] = True
-        places, self._place = np.unique(member, axis=0, return_inverse=True)
-        self.names_of = [
-            {name for name, inside in zip(self.names, row, strict=True) if inside} for row in places
-        ]
+        self.inside: dict[str, list[int]] = {name: [] for name in self.spans}
+        turns: dict[int, set[str]] = {}  # names that begin or end at an edge
+        for name, spans in self.spans.items():
+            # spans of a name do not touch, so that it begins or ends at an edge
+            for edge in (edge for begin, end in spans if end > begin for edge in (begin, end)):
+                turns.setdefault(edge, set()).add(name)
+        self._edges = np.array(sorted(turns), dtype=np.int64)
+        now: frozenset[str] = frozenset()
+        numbers = {now: 0}
+        place = [0]
+        for edge in self._edges.tolist():
+            now ^= turns[edge]
+            place.append(numbers.setdefault(now, len(numbers)))
+        self._place = np.array(place, dtype=np.intp)
+        self.count = len(numbers)
+        for names, number in numbers.items():
+            for name in names:
+                self.inside[name].append(number)
 
     def of(self, t_ns: I64) -> npt.NDArray[np.intp]:
         """The place of each moment."""
@@ -52,5 +54,5 @@ def _spans(marked: Phases, window_ns: tuple[int, int]) -> dict[str, Intervals]:
         name: clipped(union([everything[i] for i in members]), *window_ns)
         for name, members in phases.group(marked).items()
     }
-    rest = outside(everything, *window_ns)
+    rest = union(outside(everything, *window_ns))  # a phase of no length parts it
     return {**named, phases.OUTSIDE: rest} if sum(b - a for a, b in rest) > LEAST_REST_NS else named

@@ -194,15 +194,14 @@ def _latency(block: Block, coded: _Codes) -> list[tuple[float | None, int | None
 def _by_phase(block: Block, coded: _Codes, marked: Phases, window_ns: tuple[int, int]) -> list[PhaseWhy]:
     places = PhasePlaces(marked, window_ns)
     groups, ops = len(coded.whys) * len(WAITED), len(block.op.labels)
-    shape = (len(places.names_of), groups, ops)
+    shape = (places.count, groups, ops)
     counts, sizes = np.zeros(shape, dtype=np.int64), np.zeros(shape)
     for at in parts(block.rows):
         code = (places.of(block.complete_ns[at]) * groups + coded.codes[at]) * ops + block.op.codes[at]
         counts += np.bincount(code, minlength=counts.size).reshape(shape)
         sizes += np.bincount(code, block.bytes[at], sizes.size).reshape(shape)
     rows = []
-    for name in places.names:
-        inside = [i for i, names in enumerate(places.names_of) if name in names]
+    for name, inside in places.inside.items():
         sums = counts[inside].sum(axis=0), sizes[inside].sum(axis=0)
         rows += _of_phase(name, coded.whys, block.op.labels, *sums)
     return rows

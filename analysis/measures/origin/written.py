@@ -145,8 +145,7 @@ def measure_written(
     rows = []
     if places is not None:
         for name, spans in places.spans.items():
-            inside = [i for i, names in enumerate(places.names_of) if name in names]
-            rows.append(row(name, sums[inside].sum(axis=0), spans))
+            rows.append(row(name, sums[places.inside[name]].sum(axis=0), spans))
     return Written(row("", sums.sum(axis=0), None), rows, deleted)
 
 
@@ -159,7 +158,7 @@ def _over(bins: Bins | None, spans: Intervals | None) -> float | None:
 
 def _device_sums(block: Block, places: PhasePlaces | None, functions: Mapping[int, str]) -> I64:
     """Bytes written, by place of the phases (rows) and COLUMNS; direct I/O counts as data, too."""
-    sums = np.zeros((len(places.names_of) if places is not None else 1, len(COLUMNS)))  # exact below 2**53
+    sums = np.zeros((places.count if places is not None else 1, len(COLUMNS)))  # exact below 2**53
     zeroing = block.op.is_(ZEROING)
     writes = block.op.is_("write") | zeroing
     unknown = CLASSES.index("unknown")
