@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from analysis import units
 from analysis.measures.origin.requests import PhaseWhy, Whys
-from analysis.measures.origin.waited import COMPLETION, EVENT
+from analysis.measures.origin.waited import COMPLETION, EVENT, NOT_SEEN, PAGE
 from analysis.measures.results import Results
 from analysis.origins.rules import UNKNOWN
 from analysis.render.document import Section, Table
@@ -23,8 +23,9 @@ DEFINITION = (
     "why: NAME(): in that call of the submitting task; commit, checkpoint, log force, writeback, ...: in"
     " that event, with its reason; else by the kernel thread, its work item or the bio's end function;"
     " unknown: no rule fits (analysis/origins has the rules). A request of several bios counts for its"
-    " first. ended: a thread of the workload woke as the request ended. event: it did not, but the"
-    " workload waited for the commit, checkpoint, log force or throttling that the request belongs to, or"
+    " first. ended: a thread of the workload woke as the request ended. page: a worker that the request's"
+    " end gave work to woke one, at the end of a read or of writeback. event: neither, but the workload"
+    " waited for the commit, checkpoint, log force or throttling that the request belongs to, or"
     ' sent it in a call that returns when it is on the disk. All others: not seen, which is not "no".'
     " Q2C: see request latency."
 )
@@ -53,7 +54,7 @@ def _has_calls(run: Run) -> bool:
 
 def _are_waits_known(whys: Whys, run: Run) -> bool:
     """Whether a request that nobody waited for can be told from one that nobody looked at."""
-    return _has_calls(run) or any(row.waited[COMPLETION] or row.waited[EVENT] for row in whys.rows)
+    return _has_calls(run) or any(sum(row.waited) > row.waited[NOT_SEEN] for row in whys.rows)
 
 
 def _causes(whys: Whys, has_waits: bool) -> Table:
@@ -66,6 +67,7 @@ def _causes(whys: Whys, has_waits: bool) -> Table:
                 _size(row.read_bytes),
                 _size(row.write_bytes),
                 units.percent(row.waited[COMPLETION] / row.requests if has_waits else None),
+                units.percent(row.waited[PAGE] / row.requests if has_waits else None),
                 units.percent(row.waited[EVENT] / row.requests if has_waits else None),
                 units.ns(row.mean_ns),
                 units.ns(row.p99_ns),
@@ -77,6 +79,7 @@ def _causes(whys: Whys, has_waits: bool) -> Table:
         "read",
         "written",
         "waited %:\nended",
+        "&page",
         "&event,\ncall",
         "Q2C\nmean",
         "&\np99",
@@ -147,6 +150,9 @@ def _notes(whys: Whys, run: Run) -> list[str]:
         notes.append(f"{len(phases) - MOST_PHASES} more phases")
     if whys.by_phase and len(phases) > 1:
         notes.append(f"by phase: the {MOST_OF_PHASE} causes with most bytes, by time of completion")
+    if _are_waits_known(whys, run) and whys.requests:
+        share = units.percent(whys.not_seen / whys.requests)
+        notes.append(f"not seen that the workload waited for it: {share} % of requests")
     notes.append(_unknown(whys))
     return notes
 

@@ -58,7 +58,8 @@ class Recorded:
         """Writes of a cause by what waited for them."""
         column = self.block.read_categorical("why")
         assert column is not None
-        codes = Waits(self.block, self.tables.get(event.TABLE)).of(slice(0, self.block.rows))
+        waits = Waits(self.block, self.tables.get(event.TABLE), np.zeros(0, dtype=np.int64))
+        codes = waits.of(slice(0, self.block.rows))
         return Counter(codes[column.is_(why) & self.block.op.is_("write")].tolist())
 
 

@@ -7,7 +7,7 @@ Every row of the block table is in one row here: sums over the rows are the tabl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from analysis.measures.block.view import View
 from analysis.measures.common.group_percentiles import percentiles, sorted_runs
 from analysis.measures.origin.phase_places import PhasePlaces
-from analysis.measures.origin.waited import WAITED, Waits
+from analysis.measures.origin.waited import NOT_SEEN, WAITED, Waits
 from analysis.origins.rules import UNKNOWN
 from analysis.tables.block import CLASSES, Block, parts
 from analysis.tables.event import Event
@@ -85,6 +85,11 @@ class Whys:
         return sum(row.requests for row in self.rows)
 
     @property
+    def not_seen(self) -> int:
+        """Requests of which it was not seen that the workload waited for them."""
+        return sum(row.waited[NOT_SEEN] for row in self.rows)
+
+    @property
     def bytes(self) -> int:
         """Bytes of all causes."""
         return sum(row.bytes for row in self.rows)
@@ -108,20 +113,23 @@ def measure_whys(
     phases_marked: Phases | None,
     functions: Mapping[int, str],
     window_ns: tuple[int, int],
+    passed: Callable[[Block], I64],
 ) -> Whys | None:
-    """Requests by cause; None: the recording is too old to know causes. functions: names by number."""
+    """Requests by cause; None: the recording is too old to know causes. functions: names by number.
+
+    passed: the requests whose end a worker passed on to the workload.
+    """
     block = view.block
     why = block.read_categorical("why")
     if why is None or not set(why.labels) - {UNKNOWN}:
         return None
-    coded = _codes(block, why, event)
+    coded = _codes(block, why, Waits(block, event, passed(block)))
     rows = _rows(view, coded)
     by_phase = [] if phases_marked is None else _by_phase(block, coded, phases_marked, window_ns)
     return Whys(rows, by_phase, _unknown(block, why, functions))
 
 
-def _codes(block: Block, why: Categorical, event: Event | None) -> _Codes:
-    waits = Waits(block, event)
+def _codes(block: Block, why: Categorical, waits: Waits) -> _Codes:
     codes = np.empty(block.rows, dtype=np.uint16)
     for at in parts(block.rows):
         codes[at] = why.codes[at].astype(np.uint16) * len(WAITED) + waits.of(at).astype(np.uint16)

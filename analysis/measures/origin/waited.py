@@ -2,8 +2,9 @@
 """Whether the workload waited for a request: for its completion, or for the event or call that sent it.
 
 The recorder sees a thread of the workload that a request's completion wakes. It does not see a wait that a
-kernel thread passes on: jbd2 wakes the fsync() when all requests of its commit are done. Such a request
-belongs to an event that the workload asked for, and waited for as a whole. A call that synchronizes waits for
+kernel thread passes on. A worker that ends a read or writeback wakes who waits for the page (passed_on.py).
+jbd2 wakes the fsync() when all requests of its commit are done: such a request belongs to an event that the
+workload asked for, and waited for as a whole. A call that synchronizes waits for
 all that it wrote, and a read that was not sent ahead is one that the call needs now. What none of these shows
 is "not seen": the workload may have waited all the same.
 """
@@ -20,8 +21,8 @@ from analysis.tables.block import Block
 from analysis.tables.event import Event
 from analysis.tables.store import I64, Categorical
 
-NOT_SEEN, COMPLETION, EVENT = range(3)
-WAITED = ("not seen", "completion", "event")
+NOT_SEEN, COMPLETION, EVENT, PAGE = range(4)
+WAITED = ("not seen", "completion", "event", "page")
 # A call on whose behalf the event began waits for its end.
 AWAITED_KINDS = (
     "jbd2_commit",
@@ -87,8 +88,11 @@ def holds(event: Event, whys: Categorical) -> list[Hold]:
 class Waits:
     """Finds for rows of the block table what the workload waited for."""
 
-    def __init__(self, block: Block, event: Event | None) -> None:
+    def __init__(self, block: Block, event: Event | None, passed: I64) -> None:
+        """passed: rows of the block table whose end a worker passed on to the workload."""
         self._block = block
+        self._passed = np.zeros(block.rows, dtype=np.bool_)
+        self._passed[passed] = True
         self._waited = block.read_categorical("waited")
         self._is_waiting_call = _waiting_calls(block)
         self._event_id = block.read("event_id")
@@ -108,6 +112,7 @@ class Waits:
             is_held = (hold.begin[place] <= complete) & (complete <= hold.end[place])
             by_event |= hold.is_cause[self._whys.codes[at]] & is_held
         waited = np.where(by_event, EVENT, NOT_SEEN).astype(np.int8)
+        waited[self._passed[at]] = PAGE
         if self._waited is not None:
             codes = self._waited.codes[at]
             for word, code in (("event", EVENT), ("completion", COMPLETION)):
