@@ -123,7 +123,7 @@ def _notes(run: Run, written: Written, results: Results) -> list[str]:
     if whole.dirtied is None:
         notes.append(f"dirtied bytes are not known: {run.absent('events')}")
     elif whole.large:
-        large = units.percent(whole.large / whole.dirtied)
+        large = units.percent(whole.large / whole.dirtied if whole.dirtied else None)
         what = (
             "that is little, or nearly all of them were sent, so dirtied holds"
             if written.is_exact

@@ -118,11 +118,12 @@ class _Phases:
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         rows = sorted(rows, key=lambda row: row["from_ns"])
-        names = list(dict.fromkeys(row["name"] for row in rows))
-        self.n = len(names) + 1
+        numbers: dict[str, int] = {}
+        number = [numbers.setdefault(row["name"], len(numbers) + 1) for row in rows]
+        self.n = len(numbers) + 1
         self._starts = np.array([row["from_ns"] for row in rows], dtype=np.int64)
         self._ends = np.array([0, *(row["until_ns"] for row in rows)], dtype=np.int64)
-        self._numbers = np.array([0, *(names.index(row["name"]) + 1 for row in rows)], dtype=np.int64)
+        self._numbers = np.array([0, *number], dtype=np.int64)
 
     def of(self, t_ns: I64) -> I64:
         at = np.searchsorted(self._starts, t_ns, side="right")

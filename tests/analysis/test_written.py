@@ -107,6 +107,11 @@ def test_hardly_any_large_folio_leaves_all_that_holds(tmp_path: Path) -> None:
     assert "never sent" not in text
 
 
+def test_foreign_run_with_more_large_folios_than_bytes(tmp_path: Path) -> None:
+    written, text = measured(tmp_path / "r", [{**dirtied(large=4096)[0], "bytes": 0}])
+    assert written.whole.dirtied == 0 and "of 0 B dirtied - %" in " ".join(text.split())
+
+
 def test_lines_of_the_balance_add_up(tmp_path: Path) -> None:
     """In both halves: from the calls to what became dirty, and from there to the disk."""
     _, text = measured(tmp_path / "r", dirtied())

@@ -253,19 +253,22 @@ def _request_shares(requests: KnownRequests, ns: I64) -> list[RequestShare]:
     used = np.flatnonzero(ns.sum(axis=0))
     key = label.codes[used].astype(np.int64) * max(len(comm.labels), 1) + comm.codes[used]
     keys, of = np.unique(key, return_inverse=True)
-    found = []
-    for i, one in enumerate(keys.tolist()):
-        mine = used[of == i]
-        found.append(
-            RequestShare(
-                label=label.labels[one // max(len(comm.labels), 1)],
-                comm=comm.labels[one % max(len(comm.labels), 1)],
-                count=int(mine.size),
-                device_ns=int(ns[0, mine].sum() + ns[2, mine].sum()),
-                queue_ns=int(ns[1, mine].sum()),
-                max_ns=int(ns[:, mine].sum(axis=0).max()),
-            )
+    sums, most = np.zeros((len(ns), keys.size), dtype=np.int64), np.zeros(keys.size, dtype=np.int64)
+    for row, values in zip(sums, ns, strict=True):
+        np.add.at(row, of, values[used])
+    np.maximum.at(most, of, ns[:, used].sum(axis=0))
+    count = np.bincount(of, minlength=keys.size)
+    found = [
+        RequestShare(
+            label=label.labels[one // max(len(comm.labels), 1)],
+            comm=comm.labels[one % max(len(comm.labels), 1)],
+            count=int(count[i]),
+            device_ns=int(sums[0, i] + sums[2, i]),
+            queue_ns=int(sums[1, i]),
+            max_ns=int(most[i]),
         )
+        for i, one in enumerate(keys.tolist())
+    ]
     return sorted(found, key=lambda share: (-share.device_ns - share.queue_ns, share.label, share.comm))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from analysis.causes.roles import WORKLOAD
 from analysis.measures.app.phases import OUTSIDE
 from analysis.measures.app.phases import group as group_phases
+from analysis.measures.common.intervals import union
 from analysis.measures.threads.parts import Part, sum_parts
 from analysis.tables.phase import Phases
 from analysis.tables.rows import take
@@ -35,16 +36,19 @@ def measure_phases(times: ThreadTime, kinds: Categorical, phases: Phases | None)
     if phases is None or not phases.name:
         return []
     middle = times.bin_ns + times.bin_length_ns // 2
-    mine = times.role.is_(WORKLOAD)
-    left = mine.copy()
+    mine = np.flatnonzero(times.role.is_(WORKLOAD))
+    mine = mine[np.argsort(middle[mine], kind="stable")]
+    t_ns = middle[mine]
+    left = np.ones(mine.size, dtype=np.bool_)
     found = []
     for name, members in group_phases(phases).items():
-        inside = np.zeros(mine.size, dtype=np.bool_)
-        for i in members:
-            inside |= (middle >= phases.from_ns[i]) & (middle < phases.until_ns[i])
-        left &= ~inside
-        found.append(_phase(name, times, kinds, np.flatnonzero(mine & inside)))
-    found.append(_phase(OUTSIDE, times, kinds, np.flatnonzero(left)))
+        spans = union([(int(phases.from_ns[i]), int(phases.until_ns[i])) for i in members])
+        edges = np.searchsorted(t_ns, np.array(spans, dtype=np.int64)).tolist()
+        inside = np.concatenate([np.arange(first, last) for first, last in edges])
+        left[inside] = False
+        if inside.size:
+            found.append(_phase(name, times, kinds, mine[inside]))
+    found.append(_phase(OUTSIDE, times, kinds, mine[left]))
     return [phase for phase in found if phase.parts]
 
 
