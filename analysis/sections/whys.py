@@ -16,6 +16,8 @@ from analysis.sections.spec import SectionSpec
 from analysis.tables.block import CLASSES
 from analysis.tables.load import Tables
 
+# Of the recorder (collectors/recorder/task_context.c).
+NO_CALLS = "calls and waits of tasks: not shown by this kernel"
 MOST_ROWS = 20
 MOST_OF_PHASE = 3
 MOST_PHASES = 12
@@ -47,14 +49,17 @@ def build_whys(run: Run, tables: Tables, results: Results) -> list[Section]:
     return [section]
 
 
-def _has_calls(run: Run) -> bool:
-    """Whether the collector ran that tells the block layer who the workload's tasks are, and their calls."""
-    return "calls" in run.asked and not run.off("calls")
+def _why_no_calls(run: Run) -> str:
+    """Why the block layer was not told who the workload's tasks are, and their calls; empty if it was."""
+    if "calls" not in run.asked or run.off("calls"):
+        return run.absent("calls")
+    block = run.losses.get("block")
+    return NO_CALLS if block is not None and block.notes.get(NO_CALLS) else ""
 
 
 def _are_waits_known(whys: Whys, run: Run) -> bool:
     """Whether a request that nobody waited for can be told from one that nobody looked at."""
-    return _has_calls(run) or any(sum(row.waited) > row.waited[NOT_SEEN] for row in whys.rows)
+    return not _why_no_calls(run) or any(sum(row.waited) > row.waited[NOT_SEEN] for row in whys.rows)
 
 
 def _causes(whys: Whys, has_waits: bool) -> Table:
@@ -133,8 +138,8 @@ def _of_phase(rows: list[PhaseWhy], phase: str, has_waits: bool) -> Iterator[tup
 
 def _notes(whys: Whys, run: Run) -> list[str]:
     notes = []
-    if not _has_calls(run):
-        notes.append(f"calls, and what the workload waited for, are not known: {run.absent('calls')}")
+    if why := _why_no_calls(run):
+        notes.append(f"calls, and what the workload waited for, are not known: {why}")
     if "events" not in run.asked or run.off("events"):
         notes.append(f"events and their reasons are not known: {run.absent('events')}")
     notes += [

@@ -41,7 +41,7 @@ WHY_COLUMNS = (
         "category",
         "",
         "whether the submitter was in that call: open, over (the last close of a file follows it), exit (the"
-        " thread exits) or none",
+        " thread exits), none, or unknown (the kernel keeps no data with a thread)",
         if_missing="none",
     ),
     Column(

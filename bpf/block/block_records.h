@@ -73,7 +73,8 @@ enum block_call_state {
 	BLOCK_CALL_STATE_NONE, /* no call is known: a kernel thread, a task outside the workload */
 	BLOCK_CALL_STATE_OPEN,
 	BLOCK_CALL_STATE_OVER, /* the call has returned: the last close of a file (fput()) follows it */
-	BLOCK_CALL_STATE_EXIT, /* the task exits */
+	BLOCK_CALL_STATE_EXIT,	  /* the task exits */
+	BLOCK_CALL_STATE_UNKNOWN, /* this kernel keeps no data with a task */
 } __attribute__((packed));
 
 /*

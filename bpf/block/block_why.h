@@ -127,7 +127,7 @@ static __always_inline void fill_why(struct block_why *why, struct bio *bio, u64
 	why->event_kind = EVENT_KIND_NONE;
 	why->work_id = 0;
 	why->call = CALL_NONE;
-	why->call_state = BLOCK_CALL_STATE_NONE;
+	why->call_state = have_task_contexts ? BLOCK_CALL_STATE_NONE : BLOCK_CALL_STATE_UNKNOWN;
 	why->in_transaction = 0;
 	why->end_io_id = end_io_of(bio, address, program);
 	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf))
@@ -162,6 +162,8 @@ static __always_inline void fill_why_late(struct block_why *why, struct bio *bio
 {
 	__builtin_memset(why, 0, sizeof(*why));
 	why->call = CALL_NONE;
+	if (!have_task_contexts)
+		why->call_state = BLOCK_CALL_STATE_UNKNOWN;
 	if (bio)
 		why->end_io_id = end_io_of(bio, address, program);
 }

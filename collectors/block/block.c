@@ -465,6 +465,7 @@ static void read_counts(void)
 		   sum.completed_in_task);
 	if (sum.completed_in_task && !skel->bss->sees_switches)
 		see_switches();
+	task_context_note(&state);
 	if (!have_volumes)
 		return;
 	reason_set(state.lost, "volume: table full", sum.volume_full);

@@ -194,6 +194,18 @@ int sources_choose(struct bpf_object *object, unsigned int sources)
 }
 
 /* Why no event can be seen of the programs whose names begin so; NULL: they can. */
+/* Why a tracepoint of a module is not seen. */
+static const char *why_absent(const char *module)
+{
+	char loaded[64], types[64];
+
+	snprintf(loaded, sizeof(loaded), "/sys/module/%s/initstate", module); /* built in: none */
+	snprintf(types, sizeof(types), "/sys/kernel/btf/%s", module);
+	if (!access(loaded, F_OK) && access(types, F_OK))
+		return "the kernel has no type information of its modules (Linux before 5.11)";
+	return "no tracepoint, or its module is not loaded";
+}
+
 static const char *why_unseen(const char *begin, unsigned int refused)
 {
 	const char *why = "not recorded";
@@ -206,7 +218,7 @@ static const char *why_unseen(const char *begin, unsigned int refused)
 		if (is_here[i])
 			why = "the kernel refused the program";
 		else
-			why = programs[i].module ? "no tracepoint, or its module is not loaded"
+			why = programs[i].module ? why_absent(programs[i].module)
 						 : "no such tracepoint in this kernel";
 	}
 	return why;

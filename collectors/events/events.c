@@ -231,6 +231,7 @@ static void read_counts(void)
 	reason_set(state.notes, "dirtied folios not counted: recorder late", sum.dirtied_late);
 	reason_set(state.notes, "rounds of writeback that wrote no inode", sum.empty);
 	reason_set(state.notes, "journal commits asked for, by their wake", sum.asked_wakes);
+	task_context_note(&state);
 }
 
 static void drain(bool last)

@@ -4,6 +4,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "collector.h"
 #include "features.h"
 
 #include "task_context.skel.h"
@@ -34,6 +35,12 @@ bool task_context_share_numbers(struct bpf_map *map)
 		return true;
 	bpf_map__set_autocreate(map, false);
 	return false;
+}
+
+void task_context_note(struct collector_state *state)
+{
+	/* The report looks for this text: analysis/sections/whys.py. */
+	reason_set(state->notes, "calls and waits of tasks: not shown by this kernel", !skel);
 }
 
 void task_context_close(void)

@@ -312,7 +312,7 @@ none unknown timer fsync sync syncfs umount space size checkpoint age synchronou
 foreign laptop fs_free_space pinned stale discard snapshot cleaner asked memory memcg miss ahead more
 """
 ENUMS: Mapping[str, Mapping[int, str]] = {
-    "block_call_state": dict(enumerate(["none", "open", "over", "exit"])),
+    "block_call_state": dict(enumerate(["none", "open", "over", "exit", "unknown"])),
     "block_waited": dict(enumerate(["no", "completion", "event"])),
     "event_kind": dict(enumerate(EVENT_KINDS.split())),
     "event_why": dict(enumerate(EVENT_WHYS.split())),

@@ -73,6 +73,7 @@ def test_each_request_is_charged_to_what_sent_it(tmp_path: Path) -> None:
         sent("close()", call="close", call_state="over"),
         sent("flush for several", **thread, op="flush", comm=b"kworker/1:1H"),
         sent("task, no call"),
+        sent("task, call unknown", call_state="unknown"),
         sent("unknown", **thread, comm=b"a_new_thread"),
     ]
     events = [

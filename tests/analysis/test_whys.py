@@ -179,6 +179,25 @@ def test_older_run_has_no_such_section(tmp_path: Path) -> None:
     assert "WHY REQUESTS" not in render(make_document(run, tables, results))
 
 
+@pytest.mark.parametrize("count", [0, 1])
+def test_where_the_kernel_tells_no_call_waits_are_unknown(tmp_path: Path, count: int) -> None:
+    """The recorder's note of a kernel that keeps no data with a task; other kernels have a zero there."""
+    note = "calls and waits of tasks: not shown by this kernel"
+    unknown = {"call": "none", "call_state": "unknown", "event_kind": "none"}
+    row = request(START_NS + 10**6, 8, 4096, op="write", submitter="workload", **unknown)
+    spec = Spec(block=[row])
+    spec.run["collect"] = ["block", "calls"]
+    sources = {"block": collector(1, notes={note: count}), "calls": collector(0)}
+    spec.losses = {"collectors": sources, "complete": True}
+    run = open_run(spec.write(tmp_path / "r"))
+    tables = load_tables(run)
+    text = render(make_document(run, tables, measure(run, tables)))
+    words = " ".join(text[text.index("WHY REQUESTS") :].split("\n[", 1)[0].split())
+    waited = "- -" if count else "0.0 0.0"
+    assert f"task, call unknown 1 - 4.10 kB {waited}" in words
+    assert (f"what the workload waited for, are not known: {note}" in words) is bool(count)
+
+
 def test_without_calls_nobody_is_said_not_to_wait(tmp_path: Path) -> None:
     """COLLECT=block: the block layer does not know the workload's tasks, so it sees no wait."""
     row = request(START_NS + 10**6, 8, 4096, op="write", event_kind="jbd2_commit", event_id=1, comm=b"jbd2/x")

@@ -144,6 +144,12 @@ def recording(out: Path, *options: str, env: dict[str, str] | None = None) -> It
             process.wait()
 
 
+def skip_without_contexts(run: Recording, source: str) -> None:
+    """Skip a test of calls, events and waits of tasks where the recorder says that the kernel can't."""
+    if run.source(source)["notes"]["calls and waits of tasks: not shown by this kernel"]:
+        pytest.skip(f"{source}: {NO_TASK_STORAGE}: use Linux 5.12 or newer")
+
+
 def same_pids(recorded: Sequence[int], known: Sequence[int]) -> bool:
     """Return whether the recorded pids are the known ones.
 

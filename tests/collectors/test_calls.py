@@ -281,9 +281,10 @@ def test_full_disk_leaves_whole_records_and_lines(tmp_path: Path) -> None:
                 subprocess.run([program, folder], check=True, capture_output=True)
             assert small_space(small) == 0, "the disk did not fill up: nothing was tested"
             subprocess.run([program, folder], check=True, capture_output=True)
-        for name in ("lock_wait", "call", "counter"):
+        has_locks = run.ready["collectors"]["locks"]["state"] == "on"  # since Linux 5.19
+        for name in ("lock_wait", "call", "counter")[not has_locks :]:
             read_table(run.out / f"{name}.rec")  # checks that the last record is whole
-        for name in ("lock", "stack"):
+        for name in ("lock", "stack") if has_locks else ():
             run.lines(name)
         # What was written before the disk was full is there.
         assert totals(run)["fsync", "target"]["count"] > 0

@@ -17,7 +17,7 @@ import pytest
 
 from tests.collectors.event_rows import FileSystem, events_of, file_system, rows, shown, write
 from tests.collectors.loop_disk import MIB
-from tests.collectors.recording import EMULATED, Recording, needs_btf, recording
+from tests.collectors.recording import EMULATED, Recording, needs_btf, recording, skip_without_contexts
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
@@ -235,6 +235,8 @@ def test_commits_of_btrfs_are_those_the_kernel_counts(tmp_path: Path) -> None:
             found = dict(line.split() for line in stats.read_text().splitlines())
             return int(found["commits"]), int(found["total_commit_ms"])
 
+        if not stats.exists():
+            pytest.skip("the kernel counts no commits of Btrfs: use 6.1 or newer")
         before = commits()
         with events_of(tmp_path, system) as run:
             for number in range(SYNCS):
@@ -287,6 +289,7 @@ def test_the_metadata_of_ext4_is_flushed_by_the_inode_of_its_device(tmp_path: Pa
         os.sync()
     flushes = rows(run, "bdev_flush", system.dev)
     assert flushes and sum(row["pages"] for row in flushes) > 0
+    skip_without_contexts(run, "events")  # which know their parents
     parents = {row["event_id"]: row for row in rows(run, "writeback")}
     assert all(parents[row["parent_id"]]["tid"] == row["tid"] for row in flushes)
 

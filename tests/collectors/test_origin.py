@@ -16,7 +16,13 @@ import pytest
 
 from tests.collectors.event_rows import FileSystem, file_system, rows, write
 from tests.collectors.loop_disk import MIB, SECTOR_BYTES, LoopDisk
-from tests.collectors.recording import Recording, needs_btf, read_table, recording
+from tests.collectors.recording import (
+    Recording,
+    needs_btf,
+    read_table,
+    recording,
+    skip_without_contexts,
+)
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
@@ -75,6 +81,7 @@ def sent_on(place: Path, system: FileSystem) -> Iterator[list[Sent]]:
         before, begin_ns = sectors(), time.monotonic_ns()
         yield found
         after = sectors()
+    skip_without_contexts(run, "block")
     found.append(Sent(run, after - before, begin_ns))
 
 

@@ -23,7 +23,7 @@ from analysis.tables.block import Block
 from analysis.tables.load import Tables, load_tables
 from tests.collectors.event_rows import MKFS, SIZE_BYTES
 from tests.collectors.loop_disk import SECTOR_BYTES, LoopDisk, loop_disk, mounted
-from tests.collectors.recording import cgroup, needs_btf, recording, run_inside
+from tests.collectors.recording import cgroup, needs_btf, recording, run_inside, skip_without_contexts
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
@@ -76,11 +76,12 @@ class Place:
         device = (self._disk.sysfs / "dev").read_text().strip()
         words = ("--collect", ",".join(COLLECTORS), "--disk", self._disk.name, "--target-dev", device)
         before = self._disk.idle_stat()
-        with recording(recorder, *words, "--cgroup", str(self._group)):
+        with recording(recorder, *words, "--cgroup", str(self._group)) as run:
             for script in scripts:
                 child = run_inside(self._group, [sys.executable, "-c", script], cwd=self.folder)
                 assert child.wait(timeout=60) == 0
             after = self._disk.idle_stat()
+        skip_without_contexts(run, "block")
         (self._out / "losses.json").write_bytes((recorder / "losses.json").read_bytes())
         (self._out / "run.json").write_text(
             json.dumps({"schema": 1, "collect": ["block", "calls", "events"]})
