@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from analysis.rundir.device_number import device_number
 from analysis.rundir.run import Run, dig
 from analysis.rundir.stack import read_stack
 
@@ -21,6 +22,12 @@ class TestedFilesystem:
     numbers: frozenset[str]  # device numbers of the file system's inodes, as in the lock table
     below_devices: frozenset[str]
     below_numbers: frozenset[str]
+
+    @property
+    def own_numbers(self) -> frozenset[int]:
+        """Numbers of the file system and its devices, as events have them."""
+        numbers = (device_number(text) for text in self.numbers | self.devices)
+        return frozenset(number for number in numbers if number is not None)
 
 
 def _words(*values: object) -> frozenset[str]:

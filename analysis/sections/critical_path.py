@@ -159,7 +159,7 @@ def _events(path: PathResults) -> Table | None:
             *_times(share.ns, path),
             units.count(share.count),
             units.ns(share.max_ns),
-            share.kind.replace("_", " "),
+            share.kind.replace("_", " ") + ("" if share.is_own else ", other fs"),
             "" if share.why == "none" else share.why,
         )
         for share in path.events[:TOP_EVENTS]

@@ -181,6 +181,10 @@ def test_sleep_that_an_event_cuts_is_one_sleep(tmp_path: Path) -> None:
     assert found.coverage.sleeps == plain.coverage.sleeps
     (through,) = found.events
     assert (through.kind, through.count, through.ns) == ("jbd2_checkpoint", 1, 200 * MS)
+    assert through.is_own
+    below = measured(write(tmp_path / "below", fsync_of_a_child(), event=[{**checkpoint, "dev": 254 << 20}]))
+    (through,) = below.events
+    assert (through.is_own, through.ns) == (False, 200 * MS)
 
 
 def test_waits_of_two_threads_for_one_are_two(tmp_path: Path) -> None:

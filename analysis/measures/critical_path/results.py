@@ -56,8 +56,9 @@ class Coverage:
 
 @dataclass(frozen=True)
 class EventShare:
-    """Time of the path that went through events of one kind and reason."""
+    """Time of the path that went through events of one kind and reason. is_own: of the tested file system."""
 
+    is_own: bool
     kind: str
     why: str
     count: int
@@ -196,7 +197,7 @@ def measure_path(
         shares=sums.shares(),
         own_waits=sums.own_waits(),
         over_time=sums.over_time(),
-        events=_event_shares(events, sums.of_event),
+        events=_event_shares(events, sums.of_event, tested.own_numbers),
         requests=_request_shares(requests, sums.of_request),
         files=file_shares(
             requests.labels.file, requests.labels.files, requests.labels.label, sums.of_request
@@ -234,17 +235,19 @@ def _with_events(intervals: Intervals, events: Event, owners: Owners) -> Interva
     return replace(found, event=np.where(found.event >= 0, rows[found.event], NONE).astype(np.int32))
 
 
-def _event_shares(events: Event | None, ns: I64) -> list[EventShare]:
+def _event_shares(events: Event | None, ns: I64, own: frozenset[int]) -> list[EventShare]:
+    """own: numbers of the tested file system; empty: all events are its own."""
     if events is None:
         return []
-    found: dict[tuple[str, str], list[int]] = {}
+    found: dict[tuple[bool, str, str], list[int]] = {}
     for row in np.flatnonzero(ns).tolist():
-        key = (events.kind.labels[events.kind.codes[row]], events.why.labels[events.why.codes[row]])
+        is_own = not own or int(events.dev[row]) in own or not events.dev[row]
+        key = (is_own, events.kind.labels[events.kind.codes[row]], events.why.labels[events.why.codes[row]])
         sums = found.setdefault(key, [0, 0, 0])
         one = int(ns[row])
         sums[0], sums[1], sums[2] = sums[0] + 1, sums[1] + one, max(sums[2], one)
-    shares = [EventShare(kind, why, *sums) for (kind, why), sums in found.items()]
-    return sorted(shares, key=lambda share: (-share.ns, share.kind, share.why))
+    shares = [EventShare(*key, *sums) for key, sums in found.items()]
+    return sorted(shares, key=lambda share: (-share.ns, share.kind, share.why, share.is_own))
 
 
 def _request_shares(requests: KnownRequests, ns: I64) -> list[RequestShare]:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from analysis.measures.common.intervals import joined
 from analysis.measures.common.statistics import percentiles
 from analysis.measures.common.timeline import F64, Timeline
-from analysis.rundir.device_number import device_number
 from analysis.rundir.run import Run
 from analysis.rundir.tested import tested_filesystem
 from analysis.tables.event import PHASES, Event
@@ -80,9 +79,7 @@ class EventResults:
 
 def own_devices(run: Run) -> frozenset[int]:
     """Numbers of the tested file system and its devices."""
-    tested = tested_filesystem(run)
-    numbers = (device_number(text) for text in tested.numbers | tested.devices)
-    return frozenset(number for number in numbers if number is not None)
+    return tested_filesystem(run).own_numbers
 
 
 def measure_events(event: Event, timeline: Timeline, own: frozenset[int]) -> EventResults:
