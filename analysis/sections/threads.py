@@ -36,6 +36,11 @@ ROLE_TEXTS = {
 }
 SERIES_HEADS = {"user": "own code"}
 HELD_UP_BY = {"kernel": "kernel threads", "recorder": "the recorder", "other": "other programs"}
+UNSURE_BLKIO = (
+    "the kernel's own count of block I/O delay is wrong here, and not compared for {threads} threads: this"
+    " kernel notes the begin of such a sleep in whichever thread runs as the sleeper leaves its queue"
+    " (delayed dequeue)"
+)
 TOO_MUCH = "; more than there is: some threads' way off a CPU was not seen, so they stayed on it"
 DEFINITION = (
     "time: of all threads of the role together; %: of their time without waits of their own will (no"
@@ -282,10 +287,11 @@ def _truth_notes(threads: ThreadResults) -> list[str]:
             *compared,
             f"I/O delay is wrong in the kernel ({truth.impossible_blkio} beyond the lifetime)",
         ]
+    notes = [UNSURE_BLKIO.format(threads=units.count(truth.unsure_blkio))] if truth.unsure_blkio else []
     of = f"of {truth.lifetime.threads:,} threads that lived wholly inside the recording"
     states = f"the states sum to the lifetime within {units.percent(truth.lifetime.difference)} %"
     against = f"; against the kernel's own counts: {', '.join(compared)}" if compared else ""
-    return [f"check {of}: {states}{against}"]
+    return [f"check {of}: {states}{against}", *notes]
 
 
 SECTIONS = (

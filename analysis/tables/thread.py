@@ -32,6 +32,14 @@ COUNTS = (
         "time asleep in I/O (delays.blkio_delay); null: kernel.task_delayacct was off",
         zero_is_null=True,
     ),
+    Column(
+        "is_blkio_sure",
+        "bool",
+        "",
+        "blkio_delay_ns can be a truth; false: on kernels with delayed dequeue (sched_entity.sched_delayed),"
+        " of threads of the fair class: the begin of such a sleep may be noted in another thread",
+        if_missing=True,
+    ),
     Column("switches", "int", "switches", "times it left a CPU", zero_is_null=True),
     Column("rchar", "int", "bytes", "bytes that its calls read (task_io_accounting)", zero_is_null=True),
     Column("wchar", "int", "bytes", "bytes that its calls wrote", zero_is_null=True),
@@ -72,6 +80,7 @@ class Threads:
     run_ns: I64  # MISSING: not known; so of the next two
     run_delay_ns: I64
     blkio_delay_ns: I64
+    is_blkio_sure: npt.NDArray[np.bool_]  # false: begins of those sleeps may be noted elsewhere
     cancelled_write_bytes: I64  # MISSING: not known
 
 
@@ -85,7 +94,7 @@ def rows_by_number(lines: Lines) -> list[dict[str, Any]]:
             continue
         row: dict[str, Any] = {"thread": number}
         for column in COLUMNS[1:]:
-            value = line.get(column.name)
+            value = line.get(column.name, column.if_missing)
             if column.kind == "string":
                 row[column.name] = clean(value or "", NAME_LETTERS)
             elif column.kind == "bool":
@@ -118,6 +127,7 @@ def _read(stored: Stored) -> Threads:
         run_ns=ints("run_ns", MISSING),
         run_delay_ns=ints("run_delay_ns", MISSING),
         blkio_delay_ns=ints("blkio_delay_ns", MISSING),
+        is_blkio_sure=np.array([bool(row["is_blkio_sure"]) for row in rows], dtype=np.bool_),
         cancelled_write_bytes=ints("cancelled_write_bytes", MISSING),
     )
 

@@ -105,8 +105,8 @@ struct thread_slot {
 	u32 cpu;		    /* runnable: the CPU it waits for */
 	enum thread_role role;
 	u8 is_kernel_thread;
-	u8 is_guessed; /* the state is as /proc said, no event has been seen yet */
-	u8 pad;
+	u8 is_guessed;	    /* the state is as /proc said, no event has been seen yet */
+	u8 is_blkio_unsure; /* the kernel's count of its delay in I/O may be wrong */
 	/* Runnable: CPU time of that CPU by role, when the thread began to wait. Afterwards: who ran meanwhile, how long. */
 	u64 ran_ns[THREAD_ROLES];
 	/* The wait for a CPU that ended and is not added yet; end 0: none. Of kworkers: see add_wait_for_work(). */

@@ -23,6 +23,8 @@ const volatile bool have_cgroup;
 /* sched_switch passes prev's state: Linux kernel commit fa2c3254d7cf ("sched/tracing: Append prev_state to tp args
  * instead") (in v5.19) */
 const volatile bool have_prev_state;
+/* The kernel notes the begin of a sleep in I/O in whichever task runs as the sleeper leaves its queue: see is_blkio_unsure(). */
+const volatile bool blkio_by_current;
 
 /* Set by the recorder when the recording ends: what the programs see until they are detached is of no thread's time. */
 volatile bool is_over;
@@ -75,6 +77,7 @@ struct task_struct___time {
 	int pid;
 	int tgid;
 	unsigned int flags;
+	unsigned int policy;
 	unsigned int __state;
 	void *stack;
 	void *journal_info;

@@ -571,6 +571,23 @@ static __always_inline u32 cpu_of(struct task_struct *task)
 	return of->cpu;
 }
 
+#define SCHED_FIFO     1
+#define SCHED_RR       2
+#define SCHED_DEADLINE 6
+
+/*
+ * A task of the fair class that falls asleep may stay in its queue for a while. It leaves the queue as another task looks for the next
+ * one to run, and __block_task() notes the begin of its delay in I/O in that task: delayacct_blkio_start() takes
+ * `current`. Linux kernel commit 152e11f6df29 ("sched/fair: Implement delayed dequeue") (in v6.12)
+ */
+static __always_inline bool is_blkio_unsure(struct task_struct *task)
+{
+	u32 policy = ((struct task_struct___time *)task)->policy;
+
+	return blkio_by_current && policy != SCHED_FIFO && policy != SCHED_RR &&
+	       policy != SCHED_DEADLINE;
+}
+
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
@@ -591,10 +608,12 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	count->wakes++;
 	if (slot->key.state == THREAD_STATE_RUNNING && !slot->is_guessed)
 		begin_unseen_sleep(slot, task, &now, count);
-	if (slot->is_guessed)
+	if (slot->is_guessed) {
 		see_first(slot, task, context);
-	else if (slot->key.state == THREAD_STATE_IO_WAIT)
+	} else if (slot->key.state == THREAD_STATE_IO_WAIT) {
 		slot->after.blkio_delay_ns = blkio_delay_of((void *)task);
+		slot->is_blkio_unsure |= is_blkio_unsure(task);
+	}
 	slot->slept_ns = slot->since_bin == now.bin ? now.ns - slot->since_ns : 0;
 	slot->slept_stack_id = slot->key.stack_id;
 	end_state(slot, &now, count);

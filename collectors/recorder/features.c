@@ -159,3 +159,23 @@ int features_arguments(const struct btf *btf, const char *tracepoint)
 
 	return type ? btf_vlen(type) - 1 : -1;
 }
+
+bool features_has_member(const struct btf *btf, const char *struct_name, const char *member)
+{
+	int id = btf__find_by_name_kind(btf, struct_name, BTF_KIND_STRUCT);
+	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, id) : NULL;
+
+	for (int i = 0; type && i < btf_vlen(type); i++)
+		if (!strcmp(btf__name_by_offset(btf, btf_members(type)[i].name_off), member))
+			return true;
+	return false;
+}
+
+int features_parameters(const struct btf *btf, const char *function)
+{
+	int id = btf__find_by_name_kind(btf, function, BTF_KIND_FUNC);
+	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, id) : NULL;
+
+	type = type ? btf__type_by_id(btf, type->type) : NULL;
+	return type ? btf_vlen(type) : -1;
+}

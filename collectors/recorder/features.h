@@ -23,4 +23,9 @@ bool features_pointer(const struct btf *btf, const char *tracepoint, int positio
 /* How many arguments the tracepoint has; -1: no such tracepoint. */
 int features_arguments(const struct btf *btf, const char *tracepoint);
 
+/* True: the kernel's struct has this member. */
+bool features_has_member(const struct btf *btf, const char *struct_name, const char *member);
+/* How many parameters the kernel's function has; -1: no such function. */
+int features_parameters(const struct btf *btf, const char *function);
+
 #endif

@@ -89,6 +89,7 @@ bool thread_table_write(struct thread_slot *slot, bool same_tids)
 	write_growth(out, "run_delay_ns", kept.times, before->run_delay_ns, after->run_delay_ns);
 	write_growth(out, "blkio_delay_ns", kept.blkio, before->blkio_delay_ns,
 		     after->blkio_delay_ns);
+	fprintf(out, ",\"is_blkio_sure\":%s", slot->is_blkio_unsure ? "false" : "true");
 	fprintf(out, ",\"switches\":%" PRIu64, slot->switches);
 	write_growth(out, "rchar", kept.io, before->rchar, after->rchar);
 	write_growth(out, "wchar", kept.io, before->wchar, after->wchar);

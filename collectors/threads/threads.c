@@ -106,6 +106,9 @@ static int configure(const struct options *options)
 		return -1;
 	position = features_argument(btf, "sched_switch", "task_struct");
 	skel->rodata->have_prev_state = features_has_argument(btf, "sched_switch", 3);
+	skel->rodata->blkio_by_current =
+		features_has_member(btf, "sched_entity", "sched_delayed") &&
+		features_parameters(btf, "__delayacct_blkio_start") < 1;
 	btf__free(btf);
 	if (position != 1)
 		return collector_off(&state, "report this",

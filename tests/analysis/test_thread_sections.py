@@ -187,3 +187,16 @@ def test_neighbours_in_the_stack_are_apart_for_every_reader() -> None:
         grey = [lab(style.THREADS[key], "normal")[0] for key in (one, other)]
         hatches = [style.THREADS_HATCH.get(key) for key in (one, other)]
         assert abs(grey[0] - grey[1]) >= 8 or hatches[0] != hatches[1], (one, other)
+
+
+def test_note_says_where_the_kernel_s_io_delay_is_wrong(tmp_path: Path) -> None:
+    end = START_NS + 10 * BIN_NS
+    times = [{"bin_ns": START_NS, "length_ns": 10 * BIN_NS, "ns": 10 * BIN_NS, "state": "io_wait"}]
+    for is_sure in (True, False):
+        row = {**THREADS[0], "end_ns": end, "blkio_delay_ns": 1000 * MS, "is_blkio_sure": is_sure}
+        spec = Spec(thread_time=times, thread=[thread_row(row)], run=facts_of_run())
+        section = section_of(spec.write(tmp_path / str(is_sure)))
+        assert section is not None
+        notes = "\n".join(section.notes)
+        assert ("I/O delay differs by 0.0 %" in notes) == is_sure
+        assert ("count of block I/O delay is wrong here" in notes) != is_sure

@@ -260,6 +260,20 @@ def test_io_delays_longer_than_lives_are_not_compared(tmp_path: Path) -> None:
     assert truth is not None and (truth.impossible_blkio, truth.blkio) == (1, None)
 
 
+def test_io_delays_noted_in_other_threads_are_not_compared(tmp_path: Path) -> None:
+    end = START_NS + 8 * BIN_NS
+    asleep = {"bin_ns": START_NS, "length_ns": 8 * BIN_NS, "ns": 8 * BIN_NS, "state": "io_wait"}
+    times = [asleep, {**asleep, "thread": 2}]
+    rows = [
+        thread_row({**THREADS[0], "end_ns": end, "blkio_delay_ns": 800 * MS, "is_blkio_sure": True}),
+        thread_row({**THREADS[1], "end_ns": end, "blkio_delay_ns": end, "is_blkio_sure": False}),
+    ]
+    truth = threads_of(Spec(thread_time=times, thread=rows, run=facts_of_run()).write(tmp_path / "r")).truth
+    assert truth is not None and truth.blkio is not None
+    assert (truth.blkio.threads, truth.blkio.difference) == (1, 0.0)
+    assert (truth.unsure_blkio, truth.impossible_blkio) == (1, 0)
+
+
 def test_counts_that_the_kernel_lacks_are_not_compared(tmp_path: Path) -> None:
     rows = [thread_row({**THREADS[0], "end_ns": START_NS + 8 * BIN_NS})]
     times = [{"bin_ns": START_NS, "length_ns": 8 * BIN_NS, "ns": 8 * BIN_NS, "state": "sleeping"}]

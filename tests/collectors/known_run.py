@@ -23,6 +23,7 @@ from tests.collectors.known_times import (
     KnownThread,
     delays_counted,
     few_dirty_bytes,
+    read_in_own_cgroups,
     run_known,
     small_memory,
     throttled,
@@ -42,6 +43,7 @@ MS = 80 * (4 if SLOWER > 1 else 1)
 ROUNDS = 2000  # of the ping-pong
 READS = 500  # from a fast disk
 SLOW_READS, READS_A_SECOND = 7, 20
+ALONE, ALONE_READS = 4, 3  # readers at once from the slow disk
 SYNCS = 20
 WRITTEN_MIB, DIRTY_BYTES = 24, 4 * MIB
 RECLAIMED_MIB, MEMORY_BYTES, RECLAIM_BPS = 32, 16 * MIB, 100 * MIB
@@ -58,6 +60,8 @@ class KnownRun:
     known: dict[str, Known]
     devs: dict[str, int]  # disks by their use, as the tables number them
     stolen_ns: int  # by the hypervisor, meanwhile
+    # readers of the fair class, and how long each one's cgroup waited for I/O; none: the machine can't tell
+    alone: list[tuple[Known, int]]
 
     @cached_property
     def times(self) -> npt.NDArray[np.void]:
@@ -118,6 +122,7 @@ def record_known(folder: Path) -> KnownRun:
     """Run the program in every mode in a new directory, and record it."""
     program = compile_program("known_times", folder)
     known: dict[str, Known] = {}
+    alone: list[tuple[Known, int]] = []
     out = folder / "run/raw/recorder"
     out.mkdir(parents=True)
     with ExitStack() as stack:
@@ -149,6 +154,8 @@ def record_known(folder: Path) -> KnownRun:
             if join is not None:
                 for mode in ("read", "fault", "chainread"):
                     known[mode] = run_known(program, group, mode, SLOW_READS, slow.path, join=join)
+                if (group / "io.pressure").exists():
+                    alone = read_in_own_cgroups(program, group, ALONE_READS, slow.path, join, ALONE)
         with throttled(disk, f"wbps={RECLAIM_BPS}", group) as join, small_memory(MEMORY_BYTES, group) as more:
             if join is not None and more is not None:
                 file = files / "reclaimed"
@@ -174,7 +181,7 @@ def record_known(folder: Path) -> KnownRun:
         }
     (folder / "run/losses.json").write_bytes((out / "losses.json").read_bytes())
     (folder / "run/run.json").write_text(json.dumps(facts))
-    return KnownRun(run, folder / "run", known, devs, all_stolen_ns)
+    return KnownRun(run, folder / "run", known, devs, all_stolen_ns, alone)
 
 
 def fill(disk: LoopDisk) -> None:

@@ -90,6 +90,33 @@ def run_known(
     return parse(output)
 
 
+def read_in_own_cgroups(
+    program: Path, cgroup: Path, reads: int, file: Path, join: Sequence[Path], count: int
+) -> list[tuple[Known, int]]:
+    """Run the program's mode "read" so often at once, each on one CPU and in a cgroup of its own.
+
+    With each: for how many ns some task of its cgroup waited for I/O, by pressure stall information. This
+    weighs CPUs against each other, so it is the thread's own time only if all of it is on one CPU.
+    """
+    folders = [cgroup / f"reader{i}" for i in range(count)]
+    children = []
+    for folder in folders:
+        folder.mkdir()
+        command: list[str | Path] = [program, "read", str(reads), file]
+        for procs in (folder / "cgroup.procs", *join):
+            command = ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', procs, *command]
+        command = ["taskset", "-c", "0", *command]
+        children.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    found = []
+    for folder, child in zip(folders, children, strict=True):
+        output, _ = child.communicate(timeout=120)
+        time.sleep(_ENDS_S)
+        some = (folder / "io.pressure").read_text().splitlines()[0]
+        folder.rmdir()
+        found.append((parse(output), int(some.rpartition("total=")[2]) * 1000))
+    return found
+
+
 def parse(line: str) -> Known:
     """Return what the program printed."""
     facts: dict[str, Any] = json.loads(line)

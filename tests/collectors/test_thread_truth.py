@@ -105,6 +105,21 @@ def test_io_wait_equals_the_blkio_delay_of_taskstats(known_run: KnownRun) -> Non
         assert known_run.ns(known_run.known[mode].threads["main"], "io_wait") == 0
 
 
+def test_io_wait_of_fair_threads_equals_the_pressure(known_run: KnownRun) -> None:
+    """Where the kernel's own count is none to compare with: sleepers that stay in their queue for a while."""
+    if not known_run.alone:
+        pytest.skip("no cgroup's pressure, or no throttled reads: needs CONFIG_PSI, and cgroups for I/O")
+    stays_queued = b"\0sched_delayed\0" in Path("/sys/kernel/btf/vmlinux").read_bytes()
+    for known, waited_ns in known_run.alone:
+        thread = known.threads["main"]
+        assert waited_ns > 0, "nothing was waited for: nothing was tested"
+        slack_ns = OF_COUNTS * waited_ns + moments_ns(known_run, thread, "io_wait", SWITCH_NS)
+        assert abs(known_run.ns(thread, "io_wait") - waited_ns) <= slack_ns, thread
+        assert known_run.line(thread)["is_blkio_sure"] == (not stays_queued)
+    if "read" in known_run.known:
+        assert known_run.line(known_run.known["read"].threads["main"])["is_blkio_sure"]
+
+
 def test_known_sleeps_are_in_their_state(known_run: KnownRun) -> None:
     """Each at least as long as asked for, and at most as long as the thread's own clock has it."""
     for mode, name, what in (
@@ -166,7 +181,8 @@ def differences(known_run: KnownRun, folder: Path) -> dict[str, str]:
         lived_ns = (line["end_ns"] or end_ns) - line["start_ns"]
         if not (line["thread"] and line["start_ns"] >= begin_ns and (line["end_ns"] or 0) <= end_ns):
             continue
-        impossible += line["blkio_delay_ns"] > lived_ns
+        is_sure = line["is_blkio_sure"]
+        impossible += is_sure and line["blkio_delay_ns"] > lived_ns
         if lived_ns < 100_000_000:
             continue
         mine = known_run.times[known_run.times["thread"] == line["thread"]]
@@ -177,6 +193,8 @@ def differences(known_run: KnownRun, folder: Path) -> dict[str, str]:
             ("run delay", "runnable", line["run_delay_ns"]),
             ("I/O delay", "io_wait", line["blkio_delay_ns"]),
         ):
+            if what == "I/O delay" and not is_sure:
+                continue
             is_state = np.ones(mine.size, dtype=bool) if state is None else mine["state"] == states[state]
             ours[what] += abs(int(mine["ns"][is_state].sum()) - count_ns)
             theirs[what] += count_ns

@@ -41,6 +41,7 @@ class Truth:
     run_delay: Agreement | None
     blkio: Agreement | None
     impossible_blkio: int  # threads that the kernel says were longer in I/O than they lived
+    unsure_blkio: int  # threads whose I/O delay this kernel does not count right
 
 
 def _agreement(ours: I64, theirs: I64, is_compared: np.ndarray) -> Agreement | None:
@@ -70,8 +71,9 @@ def measure_truth(times: ThreadTime, threads: Threads, start_ns: int, end_ns: in
     is_whole &= (rows >= 0) & (threads.thread != ALL_OTHERS)
     lived = end - np.maximum(threads.start_ns, start_ns)
     is_long = is_whole & (lived >= LEAST_NS)
-    # wrong where a task is taken off its queue later than it sleeps, or accounting began in a sleep
-    has_blkio = is_whole & (threads.blkio_delay_ns != MISSING)
+    # wrong where accounting began in a sleep
+    is_kept = is_whole & (threads.blkio_delay_ns != MISSING)
+    has_blkio = is_kept & threads.is_blkio_sure
     impossible = int((has_blkio & (threads.blkio_delay_ns > np.maximum(lived, 0))).sum())
     everything = np.ones(times.ns.size, dtype=np.bool_)
     return Truth(
@@ -86,4 +88,5 @@ def measure_truth(times: ThreadTime, threads: Threads, start_ns: int, end_ns: in
             is_long & has_blkio & (impossible == 0),
         ),
         impossible_blkio=impossible,
+        unsure_blkio=int((is_kept & ~threads.is_blkio_sure).sum()),
     )
