@@ -21,8 +21,10 @@ from analysis.tables.rec import Recording
 from analysis.tables.row_time import I64, Chunk
 from analysis.tables.store import text_array
 
-# fields of a new recording, beside comm
-NEEDED = (*of.LABELS.values(), *of.FUNCTIONS.values(), *of.SWITCHES, of.FLAGS, "event_id")
+# fields of a new recording, beside comm; of volumes all but `waited`
+WAITED = of.LABELS[of.WAITED]
+NEEDED = tuple({*of.LABELS.values(), *of.FUNCTIONS.values(), *of.SWITCHES, of.FLAGS, "event_id"} - {WAITED})
+NOT_WAITED = "no"  # word of `waited` in a table without that column
 NONE = ("", "none")  # words of an enum for no value
 CODES = 256
 IDS_MOST = 1 << 27  # ids are numbers in the order of begin: a foreign run may claim any
@@ -72,6 +74,7 @@ class Charger:
         enums: Mapping[str, Mapping[int, str]],
         functions: Mapping[int, str],
         reasons: EventReasons,
+        has_waited: bool = True,
     ) -> None:
         self.labels: dict[int, str] = {0: of.UNKNOWN}
         self._rules, self._reasons = rules, reasons
@@ -87,6 +90,11 @@ class Charger:
             for key in of.SWITCHES
         }
         self._columns[of.FLAGS] = _sets([rule.fits_flags(value) for rule in rules] for value in flags)
+        # a bio to a volume has no such field
+        self._of_all = np.uint64(np.iinfo(np.uint64).max)
+        if not has_waited:
+            del self._columns[WAITED]
+            self._of_all = self._of_words(of.WAITED, [NOT_WAITED])[0]
         self._event_whys = self._of_words(of.EVENT_WHY, reasons.words)
         self._comms: dict[str, int] = {}
         self._call_words = _words(enums.get("call", {}))
@@ -111,7 +119,7 @@ class Charger:
     def __call__(self, chunk: Chunk) -> npt.NDArray[np.uint8]:
         """The code of each request's `why`, see `labels`."""
         reasons = self._reasons.of(chunk["event_id"])
-        fitting = self._of_comms(chunk) & self._event_whys[reasons]
+        fitting = self._of_comms(chunk) & self._event_whys[reasons] & self._of_all
         for column, sets in self._columns.items():
             fitting &= sets[np.minimum(chunk[column], sets.size - 1)]
         first = fitting & (~fitting + np.uint64(1))
@@ -142,7 +150,10 @@ def charge(
     recording: Recording, rules: Sequence[Rule], functions: Mapping[int, str], reasons: EventReasons
 ) -> Derived | None:
     """The column `why` of a recording; None: it is older than the columns that the rules need, or foreign."""
-    if not recording.has_numbers(NEEDED) or of.COMM not in (recording.dtype.names or ()):
+    fields = recording.dtype.names or ()
+    has_waited = WAITED in fields
+    needed = (*NEEDED, WAITED) if has_waited else NEEDED
+    if not recording.has_numbers(needed) or of.COMM not in fields:
         return None
-    charger = Charger(rules, recording.enums, functions, reasons)
+    charger = Charger(rules, recording.enums, functions, reasons, has_waited)
     return Derived(charger.labels, charger)

@@ -21,12 +21,13 @@ HERE = Path(__file__).parent
 UNKNOWN = "unknown"
 RULES_MOST = 63  # a set of rules is a word of 64 bits
 
+WAITED = "waited"
 # key of a rule: the column it is about
 LABELS = {  # one of an enum's words
     "op": "op",
     "class": "class",
     "submitter": "submitter",
-    "waited": "waited",
+    WAITED: "waited",
     "call": "call",
     "call_state": "call_state",
     "event": "event_kind",

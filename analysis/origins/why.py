@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The column `why` of the table block, computed when a recording becomes a table.
+"""The column `why` of the tables block and volume, computed when a recording becomes a table.
 
 Beside the request's own columns the rules need the names of kernel functions and the reasons of events, which
 are recordings of their own.

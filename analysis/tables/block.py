@@ -27,6 +27,15 @@ SECTOR_BYTES = 512
 CLASS_MEANING = (
     "data, metadata, journal, unknown, parity, or volume (its own: resync, superblocks, promotion)"
 )
+WHY = Column(
+    "why",
+    "category",
+    "",
+    "why it was sent, by the rules of analysis/origins: a call of the submitter (fsync()), an event"
+    " with its reason (commit, timer), a kernel thread's work, or unknown",
+    if_missing="unknown",
+    is_derived=True,
+)
 # struct block_why in bpf/block/block_records.h
 WHY_COLUMNS = (
     Column(
@@ -477,15 +486,7 @@ TABLE = TableSpec(
             " event that it belongs to) or no (not seen: a kernel thread may have passed its end on)",
             if_missing="no",
         ),
-        Column(
-            "why",
-            "category",
-            "",
-            "why it was sent, by the rules of analysis/origins: a call of the submitter (fsync()), an event"
-            " with its reason (commit, timer), a kernel thread's work, or unknown",
-            if_missing="unknown",
-            is_derived=True,
-        ),
+        WHY,
         # Only block traces have the following; the recorder has not.
         Column(
             "get_request_ns",

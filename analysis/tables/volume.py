@@ -11,8 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from analysis.origins.rules import rules_digest
+from analysis.origins.why import derive_why
 from analysis.rundir.run import Run
-from analysis.tables.block import CLASS_MEANING, WHY_COLUMNS, Block, read_rows, take_rows
+from analysis.tables.block import CLASS_MEANING, WHY, WHY_COLUMNS, Block, read_rows, take_rows
 from analysis.tables.block_class import correct_classes
 from analysis.tables.rec import Recording
 from analysis.tables.row_time import Chunk, RowTime
@@ -104,9 +106,12 @@ TABLE = TableSpec(
         ),
         Column("error", "int", "errno", "0: none"),
         *WHY_COLUMNS,
+        WHY,
     ),
     notes="A bio's bytes pass several layers: never sum the rows of different devices.",
     correct=_correct,
+    derive=derive_why,
+    made_by=rules_digest(),
     read=_read,
     take=take_rows,
 )

@@ -61,17 +61,16 @@ STACK_BLOCK = (  # with what requests below volumes have
     ("cgroup", "Q", "u64", 1, None),
     ("origin_dev", "I", "u32", 1, None),
 )
-ORIGIN_BLOCK = (  # with why each request was sent
-    *NEW_BLOCK,
+WHY: Sequence[Field] = (  # why a request, or a bio to a volume, was sent
     ("event_id", "I", "u32", 1, None),
     ("work_id", "I", "u32", 1, None),
     ("end_io_id", "I", "u32", 1, None),
     ("call", "B", "u8", 1, "call_name"),
     ("call_state", "B", "u8", 1, "block_call_state"),
     ("event_kind", "B", "u8", 1, "event_kind"),
-    ("waited", "B", "u8", 1, "block_waited"),
     ("in_transaction", "B", "u8", 1, None),
 )
+ORIGIN_BLOCK = (*NEW_BLOCK, *WHY, ("waited", "B", "u8", 1, "block_waited"))
 BELOW_BLOCK = (  # with the times of the disk below a loop device
     *NEW_BLOCK,
     ("below_start_us", "I", "u32", 1, None),
@@ -84,6 +83,7 @@ TRACED_BLOCK = (  # as build/import-blktrace writes it
     ("m2d_ns", "Q", "u64", 1, None),
 )
 VOLUME: Sequence[Field] = (
+    *WHY,
     ("queue_ns", "Q", "u64", 1, None),
     ("complete_ns", "Q", "u64", 1, None),
     ("end_by_ns", "Q", "u64", 1, None),
@@ -375,6 +375,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "tgid": 100,
         "submitter": "workload",
         "charged": "unknown",
+        "call": "none",
     },
     "plug": {"comm": b""},
     "lock_wait": {

@@ -15,7 +15,7 @@ from analysis.origins.rules import load_rules, make_rule
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 from tests.analysis import synthetic
-from tests.analysis.synthetic import START_NS, Spec, request
+from tests.analysis.synthetic import START_NS, Spec, bio, request
 
 FUNCTIONS = [
     "wb_workfn",
@@ -108,6 +108,21 @@ def test_requests_of_a_btrfs_commit_are_found_by_thread_and_time(tmp_path: Path)
     }
     earlier = {**event, "event_id": 3, "why": "sync", "tid": 52, "start_ns": begin - 1000, "end_ns": begin}
     assert whys(tmp_path / "r", rows, [event, earlier]) == [row["why"] for row in rows]
+
+
+def test_bios_to_volumes_are_charged_like_requests(tmp_path: Path) -> None:
+    rows = [
+        sent("fsync()", call="fsync"),
+        sent("commit, timer", comm=b"jbd2/dm-0-8", event_kind="jbd2_commit", event_id=1),
+        sent("other process", submitter="other", comm=b"x"),
+    ]
+    volume = [bio(START_NS + 1_000_000 * (i + 1), 8 * i, **row) for i, row in enumerate(rows)]
+    spec = Spec(volume=volume, event=[{"event_id": 1, "why": "timer"}], function=FUNCTIONS)
+    table = load_tables(open_run(spec.write(tmp_path / "r"))).volume
+    assert table is not None
+    column = table.read_categorical("why")
+    assert column is not None
+    assert [column.labels[code] for code in column.codes] == [row["why"] for row in rows]
 
 
 def test_reads_ahead_are_found_by_thread_inode_and_time(tmp_path: Path) -> None:
