@@ -71,6 +71,37 @@ def _balance(written: Written, is_bound: bool) -> list[tuple[str, str]]:
     return facts
 
 
+def _slack(written: Written) -> float:
+    """By so much both what was overwritten and the rest of pages may be more than the balance has."""
+    most, overwritten = written.most_overwritten, written.overwritten
+    return 0.0 if most is None or overwritten is None else most - max(overwritten, 0.0)
+
+
+def _apart(written: Written) -> list[str]:
+    """A sentence on what was overwritten while dirty, and the rest of pages: both lie between bounds."""
+    overwritten, most = written.overwritten, written.most_overwritten
+    if overwritten is None:
+        return []
+    if most is None:
+        return ["overwritten while dirty is less the rest of pages: an older recording does not bound them"]
+    least, rest = max(overwritten, 0.0), max(-overwritten, 0.0)
+    slack = _slack(written)
+    if not slack:
+        odd = least - (written.over or 0.0)
+        residue = (
+            f", of which {units.bytes_(odd)} can't be explained by writes over others" if odd > 0 else ""
+        )
+        return [
+            f"overwritten while dirty: {units.bytes_(least)}{residue}; rest of pages and mapped stores:"
+            f" {units.bytes_(rest)}: no write can have overwritten more"
+        ]
+    return [
+        f"overwritten while dirty: {units.bytes_(least)} to {units.bytes_(least + slack)}; rest of pages and"
+        f" mapped stores: {units.bytes_(rest)} to {units.bytes_(rest + slack)}: which of the bytes that calls"
+        " wrote over others were still dirty is not recorded"
+    ]
+
+
 def _by_dirtied(written: Written, dirtied: float) -> list[tuple[str, str]]:
     """From the calls to what became dirty, and from there to the disk; direct I/O passes by."""
     facts = []
@@ -79,7 +110,8 @@ def _by_dirtied(written: Written, dirtied: float) -> list[tuple[str, str]]:
         if written.whole.direct:
             facts.append(("- direct I/O, never dirty", direct))
         what = "- overwritten while dirty" if written.overwritten >= 0 else "+ rest of pages, mapped stores"
-        facts.append((what, units.bytes_(abs(written.overwritten))))
+        bound = " at least" if _slack(written) else ""
+        facts.append((what, f"{units.bytes_(abs(written.overwritten))}{bound}"))
     facts.append(("= dirtied" if written.overwritten is not None else "dirtied", units.bytes_(dirtied)))
     if written.deleted is not None:
         facts.append(("- deleted while dirty", units.bytes_(written.deleted)))
@@ -133,6 +165,7 @@ def _notes(run: Run, written: Written, results: Results) -> list[str]:
             f"of {units.bytes_(whole.dirtied)} dirtied {large} % are of folios of more than one page, which"
             f" are dirty as a whole: {what}"
         )
+    notes += _apart(written)
     if len(written.phases) > MOST_PHASES:
         notes.append(f"{len(written.phases) - MOST_PHASES} more phases")
     notes += unseen.sentence(results.app.uncounted)

@@ -12,6 +12,7 @@ from analysis.tables.spec import TableSpec, columns_of
 from analysis.tables.store import I64, Categorical, Column
 
 BUCKETS = 256
+NOT_SEEN = -1
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Call:
     target: Categorical
     count: I64
     bytes: I64
+    over_bytes: I64  # NOT_SEEN: an older recording
     errors: I64
     total_ns: I64
     max_ns: I64
@@ -50,6 +52,14 @@ TABLE = TableSpec(
         Column("target", "category", "", "file system: target (the one under test), elsewhere, unknown"),
         Column("count", "int", "calls", "calls that returned, or faults that ended, in this bin"),
         Column("bytes", "int", "bytes", "bytes read, written or copied; regular files only"),
+        Column(
+            "over_bytes",
+            "int",
+            "bytes",
+            "of bytes: written where the file had bytes before the call; 0 of io_uring and libaio; -1: not"
+            " recorded",
+            if_missing=NOT_SEEN,
+        ),
         Column("errors", "int", "calls", "calls that failed"),
         Column(
             "total_ns",

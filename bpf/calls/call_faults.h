@@ -93,7 +93,7 @@ static __always_inline void add_fault(struct open_call *open, struct call_counts
 
 	open->fault_begin_ns = 0;
 	__sync_fetch_and_add(&epoch->inside, 1);
-	if (add(begin_ns, name, target, bpf_ktime_get_ns(), 0, false))
+	if (add(begin_ns, name, target, bpf_ktime_get_ns(), 0, 0, false))
 		__sync_fetch_and_add(&count->faults_counted, 1);
 	else
 		__sync_fetch_and_add(&count->faults_late, 1);

@@ -5,11 +5,12 @@
 
 #include "common/bin_epoch.h"
 
-#define CALL_BIN_SLOTS 8
-#define CALL_TABLE     512 /* system call numbers; a power of two */
-#define CALL_HIST      256
-#define CALL_PATH      128 /* longest mount point that absolute paths are compared with */
-#define CALL_NO_ARG    0xff
+#define CALL_BIN_SLOTS	  8
+#define CALL_TABLE	  512 /* system call numbers; a power of two */
+#define CALL_HIST	  256
+#define CALL_PATH	  128 /* longest mount point that absolute paths are compared with */
+#define CALL_NO_ARG	  0xff
+#define CALL_OWN_POSITION 0 /* argument 0 is the file */
 
 /* Families of file-system calls; collectors/calls/call_table.c sorts the system calls into these. */
 enum call_name {
@@ -91,6 +92,7 @@ struct call_entry {
 	u8 path_arg;
 	u8 to_arg;
 	u8 moves_bytes; /* a result above 0 is a number of bytes */
+	u8 pos_arg; /* of a write: where in the file; CALL_OWN_POSITION: at the file's own; CALL_NO_ARG: no write */
 };
 
 /* Calls of one family and target that ended in one time bin. */
@@ -98,7 +100,8 @@ struct call_record {
 	u64 bin_ns;    /* start of the bin */
 	u64 length_ns; /* of the bin */
 	u64 count;
-	u64 bytes;    /* read, written or copied; regular files only */
+	u64 bytes; /* read, written or copied; regular files only */
+	u64 over_bytes; /* of these: written where the file had bytes before; io_uring's and libaio's are not seen */
 	u64 errors;   /* results below 0, except those the kernel restarts */
 	u64 total_ns; /* enter to exit */
 	u64 max_ns;
@@ -115,6 +118,7 @@ struct call_record {
 struct call_cell {
 	u64 count;
 	u64 bytes;
+	u64 over_bytes;
 	u64 errors;
 	u64 total_ns;
 	u64 max_ns;

@@ -31,6 +31,7 @@
 #define S_IFLNK		      0120000
 #define ANON_INODE_FS_MAGIC   0x09041934 /* since 6.16 such an inode looks like a regular file */
 #define AT_FDCWD	      -100
+#define O_APPEND	      02000
 #define MAP_PRIVATE	      0x02
 #define MAP_TYPE	      0x0f
 #define MAP_ANONYMOUS	      0x20
@@ -89,6 +90,7 @@ struct open_call {
 	enum call_name name;
 	enum call_target target;
 	u8 moves_bytes; /* and the file is a regular one */
+	u64 inside;	/* of a write: bytes that the file had behind the place where it began */
 
 	/* The last page fault outside a call: call_faults.h. */
 	enum fault_file fault_file;
@@ -148,6 +150,7 @@ struct file_facts {
 	bool ours; /* regular file, directory or symlink */
 	bool regular;
 	enum call_target target;
+	struct file *file;
 };
 
 /* linux/bpf.h */
@@ -230,6 +233,7 @@ static __always_inline struct file_facts facts_of_file(struct file *file)
 	facts.regular = type == S_IFREG && BPF_CORE_READ(sb, s_magic) != ANON_INODE_FS_MAGIC;
 	facts.ours = facts.regular || type == S_IFDIR || type == S_IFLNK;
 	facts.target = target_of(sb);
+	facts.file = file;
 	return facts;
 }
 
@@ -490,6 +494,21 @@ static __always_inline void note_context_over(const struct open_call *open)
 	context->call_target = open->target;
 }
 
+/* Bytes that a file has behind the place where a write begins: so many at most are written again. */
+static __always_inline u64 inside_of(struct file *file, struct pt_regs *regs, u8 pos_arg)
+{
+	s64 size, place = -1;
+
+	if (!file || BPF_CORE_READ(file, f_flags) & O_APPEND)
+		return 0;
+	if (pos_arg != CALL_OWN_POSITION)
+		place = argument(regs, 3);
+	if (place < 0) /* of pwritev2() too */
+		place = BPF_CORE_READ(file, f_pos);
+	size = BPF_CORE_READ(file, f_inode, i_size);
+	return size > place ? size - place : 0;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 {
@@ -542,6 +561,9 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	open->name = entry->name;
 	open->target = facts.target;
 	open->moves_bytes = entry->moves_bytes && facts.regular;
+	open->inside = 0;
+	if (entry->pos_arg != CALL_NO_ARG && facts.regular && facts.target != CALL_TARGET_ELSEWHERE)
+		open->inside = inside_of(facts.file, regs, entry->pos_arg);
 	note_context(open);
 	open->enter_ns = bpf_ktime_get_ns(); /* last: our own work is not the call's latency */
 	return 0;
@@ -586,7 +608,7 @@ static __always_inline u32 bucket_of(u64 ns)
 }
 
 /* Adds a call that ends now. False: the recorder has not emptied the bin in time. */
-static __always_inline bool add(u64 begin_ns, u32 name, u32 target, u64 now, long bytes,
+static __always_inline bool add(u64 begin_ns, u32 name, u32 target, u64 now, long bytes, u64 inside,
 				bool failed)
 {
 	u64 ns = now - begin_ns, bin = bin_of(&cuts, bin_ns, now);
@@ -605,8 +627,10 @@ static __always_inline bool add(u64 begin_ns, u32 name, u32 target, u64 now, lon
 	if (ns > cell->max_ns)
 		cell->max_ns = ns;
 	cell->hist[bucket_of(ns) & LAST_BUCKET]++;
-	if (bytes > 0)
+	if (bytes > 0) {
 		cell->bytes += bytes;
+		cell->over_bytes += (u64)bytes < inside ? (u64)bytes : inside;
+	}
 	cell->errors += failed;
 	return true;
 }
@@ -625,7 +649,7 @@ static __always_inline void add_call(struct open_call *open, struct call_counts 
 	bool restarted = failed && result <= -ERESTARTSYS && result >= -ERESTART_RESTARTBLOCK;
 
 	if (!add(open->enter_ns, open->name, open->target, now, open->moves_bytes ? result : 0,
-		 failed && !restarted)) {
+		 open->inside, failed && !restarted)) {
 		count->late++;
 		return;
 	}
@@ -661,7 +685,7 @@ __noinline int count_event(u64 array, u32 i, u64 now)
 		return 0;
 	}
 	if (add(found->begin_ns, found->name, found->target, now,
-		found->moves_bytes ? event.result : 0, is_error(event.result)))
+		found->moves_bytes ? event.result : 0, 0, is_error(event.result)))
 		count->aio_counted++;
 	else
 		count->aio_late++;
@@ -831,7 +855,8 @@ static __always_inline void end_uring(struct io_kiocb *request, u32 family,
 		return;
 	}
 	result = BPF_CORE_READ(request, cqe.res);
-	if (add(begin_ns, family, facts.target, now, facts.regular ? result : 0, is_error(result)))
+	if (add(begin_ns, family, facts.target, now, facts.regular ? result : 0, 0,
+		is_error(result)))
 		count->uring_counted++;
 	else
 		count->uring_late++;

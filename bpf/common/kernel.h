@@ -69,6 +69,7 @@ struct address_space;
 
 /* linux/fs.h */
 struct inode {
+	s64 i_size;
 	u16 i_mode;
 	unsigned long i_ino;
 	u32 i_rdev;
@@ -242,6 +243,8 @@ struct files_struct {
 
 struct file {
 	struct inode *f_inode;
+	unsigned int f_flags;
+	s64 f_pos;
 };
 
 /* linux/io_uring_types.h */

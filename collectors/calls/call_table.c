@@ -10,29 +10,33 @@
 #include <sys/syscall.h>
 
 #define NO CALL_NO_ARG
-#define FD(name, fd)                             \
-	{                                        \
-		CALL_HOW_FD, name, fd, NO, NO, 0 \
-	}
-#define MOVE(name, fd)                           \
-	{                                        \
-		CALL_HOW_FD, name, fd, NO, NO, 1 \
-	}
-#define PATH(name, path)                             \
+#define FD(name, fd)                                 \
 	{                                            \
-		CALL_HOW_PATH, name, NO, path, NO, 0 \
+		CALL_HOW_FD, name, fd, NO, NO, 0, NO \
 	}
-#define PATH_AT(name, dir, path)                      \
-	{                                             \
-		CALL_HOW_PATH, name, dir, path, NO, 0 \
+#define MOVE(name, fd)                               \
+	{                                            \
+		CALL_HOW_FD, name, fd, NO, NO, 1, NO \
 	}
-#define COPY(from, to)                                    \
+#define WRITE(position)                                         \
+	{                                                       \
+		CALL_HOW_FD, CALL_WRITE, 0, NO, NO, 1, position \
+	}
+#define PATH(name, path)                                 \
+	{                                                \
+		CALL_HOW_PATH, name, NO, path, NO, 0, NO \
+	}
+#define PATH_AT(name, dir, path)                          \
 	{                                                 \
-		CALL_HOW_COPY, CALL_COPY, from, NO, to, 1 \
+		CALL_HOW_PATH, name, dir, path, NO, 0, NO \
 	}
-#define NOTHING(name)                                 \
-	{                                             \
-		CALL_HOW_NOTHING, name, NO, NO, NO, 0 \
+#define COPY(from, to)                                        \
+	{                                                     \
+		CALL_HOW_COPY, CALL_COPY, from, NO, to, 1, NO \
+	}
+#define NOTHING(name)                                     \
+	{                                                 \
+		CALL_HOW_NOTHING, name, NO, NO, NO, 0, NO \
 	}
 
 /* Calls with two paths count for the second one: where the new name appears. */
@@ -42,13 +46,13 @@ const struct call_entry call_table[CALL_TABLE] = {
 	[SYS_readv] = MOVE(CALL_READ, 0),
 	[SYS_preadv] = MOVE(CALL_READ, 0),
 	[SYS_preadv2] = MOVE(CALL_READ, 0),
-	[SYS_write] = MOVE(CALL_WRITE, 0),
-	[SYS_pwrite64] = MOVE(CALL_WRITE, 0),
-	[SYS_writev] = MOVE(CALL_WRITE, 0),
-	[SYS_pwritev] = MOVE(CALL_WRITE, 0),
-	[SYS_pwritev2] = MOVE(CALL_WRITE, 0),
-	[SYS_openat] = { CALL_HOW_OPEN, CALL_OPEN, 0, 1, NO, 0 },
-	[SYS_openat2] = { CALL_HOW_OPEN, CALL_OPEN, 0, 1, NO, 0 },
+	[SYS_write] = WRITE(CALL_OWN_POSITION),
+	[SYS_pwrite64] = WRITE(3),
+	[SYS_writev] = WRITE(CALL_OWN_POSITION),
+	[SYS_pwritev] = WRITE(3),
+	[SYS_pwritev2] = WRITE(3),
+	[SYS_openat] = { CALL_HOW_OPEN, CALL_OPEN, 0, 1, NO, 0, NO },
+	[SYS_openat2] = { CALL_HOW_OPEN, CALL_OPEN, 0, 1, NO, 0, NO },
 	[SYS_close] = FD(CALL_CLOSE, 0),
 	[SYS_fstat] = FD(CALL_STAT, 0),
 	[SYS_newfstatat] = PATH_AT(CALL_STAT, 0, 1),
@@ -92,21 +96,21 @@ const struct call_entry call_table[CALL_TABLE] = {
 	[SYS_removexattr] = PATH(CALL_XATTR, 0),
 	[SYS_lremovexattr] = PATH(CALL_XATTR, 0),
 	[SYS_fremovexattr] = FD(CALL_XATTR, 0),
-	[SYS_mmap] = { CALL_HOW_MMAP, CALL_MMAP, 4, NO, NO, 0 },
+	[SYS_mmap] = { CALL_HOW_MMAP, CALL_MMAP, 4, NO, NO, 0, NO },
 	[SYS_msync] = NOTHING(CALL_MSYNC),
 	[SYS_io_uring_enter] = NOTHING(CALL_IO_URING),
 	/* may be the only call of a program whose ring the kernel polls */
 	[SYS_io_uring_setup] = NOTHING(CALL_IO_URING),
-	[SYS_io_submit] = { CALL_HOW_SUBMIT, CALL_AIO, NO, NO, NO, 0 },
-	[SYS_io_getevents] = { CALL_HOW_EVENTS, CALL_AIO, NO, NO, NO, 0 },
-	[SYS_io_pgetevents] = { CALL_HOW_EVENTS, CALL_AIO, NO, NO, NO, 0 },
+	[SYS_io_submit] = { CALL_HOW_SUBMIT, CALL_AIO, NO, NO, NO, 0, NO },
+	[SYS_io_getevents] = { CALL_HOW_EVENTS, CALL_AIO, NO, NO, NO, 0, NO },
+	[SYS_io_pgetevents] = { CALL_HOW_EVENTS, CALL_AIO, NO, NO, NO, 0, NO },
 #ifdef SYS_fchmodat2
 	[SYS_fchmodat2] = PATH_AT(CALL_SETATTR, 0, 1),
 #endif
 /* The old calls, absent from newer architectures. */
 #ifdef SYS_open
-	[SYS_open] = { CALL_HOW_OPEN, CALL_OPEN, NO, 0, NO, 0 },
-	[SYS_creat] = { CALL_HOW_OPEN, CALL_OPEN, NO, 0, NO, 0 },
+	[SYS_open] = { CALL_HOW_OPEN, CALL_OPEN, NO, 0, NO, 0, NO },
+	[SYS_creat] = { CALL_HOW_OPEN, CALL_OPEN, NO, 0, NO, 0, NO },
 	[SYS_stat] = PATH(CALL_STAT, 0),
 	[SYS_lstat] = PATH(CALL_STAT, 0),
 	[SYS_access] = PATH(CALL_ACCESS, 0),

@@ -248,6 +248,7 @@ static void drain_cell(uint64_t bin, int name, int target)
 			continue;
 		row.count += cell->count;
 		row.bytes += cell->bytes;
+		row.over_bytes += cell->over_bytes;
 		row.errors += cell->errors;
 		row.total_ns += cell->total_ns;
 		if (cell->max_ns > row.max_ns)

@@ -177,6 +177,7 @@ CALL: Sequence[Field] = (
     ("hist", "256I", "u32", 256, None),
 )
 NEW_CALL = (*CALL, ("length_ns", "Q", "u64", 1, None))
+OVER_CALL = (*NEW_CALL, ("over_bytes", "Q", "u64", 1, None))
 COUNTER: Sequence[Field] = (
     ("t_ns", "Q", "u64", 1, None),
     ("value", "q", "i64", 1, None),
@@ -455,6 +456,8 @@ def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]], fields: Sequence[Fi
         fields = NEW_LOCK_WAIT
     if table == "call" and any("length_ns" in row for row in rows):
         fields = NEW_CALL
+    if table == "call" and any("over_bytes" in row for row in rows):
+        fields = OVER_CALL
     packer, described = layout(fields, (160 if fields is STACK_BLOCK else 128) if table == "block" else None)
     enums = {e: {str(n): w for n, w in ENUMS[e].items()} for *_, e in fields if e}
     header = {

@@ -80,6 +80,33 @@ def test_sums_are_those_of_the_rows(tmp_path: Path) -> None:
     assert written.left == 73_728 - (65_536 - 8192)
 
 
+@pytest.mark.parametrize(
+    ("over", "added", "overwritten", "rest"),
+    [
+        (0, 0, "27.1 kB, of which 27.1 kB can't be explained by writes", "0 B"),
+        (40_000, 0, "27.1 kB to 40.0 kB", "0 B to 12.9 kB"),
+        (3000, 30_000, "0 B to 3.00 kB", "2.92 kB to 5.92 kB"),
+        (0, 30_000, "0 B", "2.92 kB"),
+    ],
+)
+def test_overwritten_and_rest_lie_between_bounds(
+    tmp_path: Path, over: int, added: int, overwritten: str, rest: str
+) -> None:
+    """27,080 bytes were overwritten, less the rest of pages; `added` more were dirtied."""
+    calls = [{**row, "over_bytes": over if row["bytes"] == 100_000 else 0} for row in CALLS]
+    dirty = dirtied()
+    dirty[0]["bytes"] += added
+    spec = Spec(block=BLOCK, call=calls, dirtied=dirty, function=FUNCTIONS)
+    run = open_run(spec.write(tmp_path / "r"))
+    tables = load_tables(run)
+    results = measure(run, tables)
+    written = results.origins.written
+    assert written is not None and written.over == over
+    shown = " ".join(render(make_document(run, tables, results)).split())
+    assert f"overwritten while dirty: {overwritten}" in shown
+    assert f"rest of pages and mapped stores: {rest}: " in shown
+
+
 def test_phases_have_what_was_written_in_them(tmp_path: Path) -> None:
     written, text = measured(tmp_path / "r", dirtied())
     rows = {row.name: row for row in written.phases}

@@ -8,6 +8,7 @@ import os
 import platform
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -176,6 +177,35 @@ def test_call_of_known_length_is_in_its_bin(tmp_path: Path) -> None:
     bin_ns = read_table(run.out / "call.rec")[0]["bin_ns"]
     assert slow["bin_ns"][0] <= facts["end_ns"]
     assert facts["given_ns"] < slow["bin_ns"][0] + bin_ns
+
+
+WRITER = """
+import os, sys
+end = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.write(end, bytes(10_000))
+os.pwrite(end, bytes(3000), 100)  # 3000 over others
+os.pwrite(end, bytes(3000), 9000)  # 1000 of them
+os.lseek(end, -500, os.SEEK_END)
+os.writev(end, [bytes(100), bytes(900)])  # 500 of them
+os.pwritev(end, [bytes(700)], 0)  # 700
+os.pwrite(end, bytes(10), 100_000)  # behind a hole
+os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND), bytes(5000))
+os.truncate(sys.argv[1], 50)
+os.pwrite(end, bytes(80), 20)  # 30
+"""
+
+
+def test_bytes_over_others_are_told(tmp_path: Path) -> None:
+    with (
+        file_system(tmp_path / "fs") as (folder, device),
+        cgroup() as group,
+        recording(tmp_path / "out", *BINS, "--target-dev", device, "--cgroup", str(group)) as run,
+    ):
+        child = run_inside(group, [sys.executable, "-c", WRITER, folder / "file"])
+        assert child.wait(timeout=60) == 0
+    written = totals(run)["write", "target"]
+    assert written["bytes"] == 10_000 + 3000 + 3000 + 1000 + 700 + 10 + 5000 + 80
+    assert read_table(run.out / "call.rec")[1]["over_bytes"].sum() == 3000 + 1000 + 500 + 700 + 30
 
 
 def test_calls_of_other_processes_are_left_out(tmp_path: Path) -> None:

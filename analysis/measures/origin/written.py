@@ -10,6 +10,9 @@ Three sums must agree, and their difference is stated:
 Dirtied is what became dirty in regular files, whole folios at a time. A folio of more than one page is dirty
 as a whole for a single byte: where there are such, dirtied is only an upper bound, and what was overwritten
 and what was deleted can't be told apart.
+
+Bytes overwritten while dirty and the rest of pages are told apart by a bound: only writes over bytes that a
+file had can overwrite, and the first sum gives their difference.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from analysis.measures.app.throughput import moves_bytes
 from analysis.measures.common.intervals import Bins, Intervals
 from analysis.measures.origin.phase_places import PhasePlaces
 from analysis.tables.block import CLASSES, Block, parts
-from analysis.tables.call import Call
+from analysis.tables.call import NOT_SEEN, Call
 from analysis.tables.dirtied import Dirtied
 from analysis.tables.phase import Phases
 from analysis.tables.store import I64
@@ -72,6 +75,7 @@ class Written:
     whole: WrittenRow
     phases: list[WrittenRow]
     deleted: int | None  # None: not recorded
+    over: float | None = None  # written by calls where files had bytes before; None: not recorded
 
     @property
     def is_exact(self) -> bool:
@@ -89,6 +93,13 @@ class Written:
         if whole.app is None or whole.dirtied is None or not self.is_exact:
             return None
         return whole.app - whole.direct - whole.dirtied
+
+    @property
+    def most_overwritten(self) -> float | None:
+        """The most bytes that were overwritten while dirty; None: can't be told."""
+        if self.overwritten is None or self.whole.app is None or self.over is None:
+            return None
+        return max(0.0, self.overwritten, min(self.over, self.whole.app - self.whole.direct))
 
     @property
     def left(self) -> float | None:
@@ -116,10 +127,11 @@ def measure_written(
     """block: what the file system asked for. call: None if the application's bytes are not known."""
     places = PhasePlaces(marked, window_ns) if marked is not None and marked.name else None
     sums = _device_sums(block, places, functions)
-    app = large = dirty = None
+    app = large = dirty = over = None
     if call is not None:
         writes = moves_bytes(call, "write")
         app = Bins(call.bin_ns[writes], call.bin_length_ns[writes], call.bytes[writes])
+        over = _overwriting(call, writes)
     if dirtied is not None:
         dirty, large = (
             Bins(dirtied.bin_ns, dirtied.bin_length_ns, values)
@@ -146,7 +158,16 @@ def measure_written(
     if places is not None:
         for name, spans in places.spans.items():
             rows.append(row(name, sums[places.inside[name]].sum(axis=0), spans))
-    return Written(row("", sums.sum(axis=0), None), rows, deleted)
+    return Written(row("", sums.sum(axis=0), None), rows, deleted, over)
+
+
+def _overwriting(call: Call, writes: npt.NDArray[np.bool_]) -> float | None:
+    """Bytes written where files had some before: at most so many, as io_uring and libaio do not tell."""
+    over, every = call.over_bytes[writes], call.bytes[writes]
+    if (over == NOT_SEEN).any():
+        return None
+    tells = call.call.is_("write")[writes]
+    return float(np.where(tells, over, every).sum())
 
 
 def _over(bins: Bins | None, spans: Intervals | None) -> float | None:
