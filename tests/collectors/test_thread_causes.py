@@ -211,7 +211,7 @@ def test_reclaim_equals_the_delay_that_the_kernel_counts(known_run: KnownRun) ->
 
 
 def test_throttling_is_the_pauses_that_the_kernel_plans(known_run: KnownRun) -> None:
-    """Each pause ends with a tick of the kernel's clock, up to one after its planned end."""
+    """Each pause ends with a tick of the kernel's clock, up to two after the planned one."""
     slept = Slept(known_run, "write")
     pauses = events_of(known_run, "dirty_throttle", "write", slept.thread.tid)
     assert len(pauses) == slept.count["throttle"] > 0
@@ -219,4 +219,4 @@ def test_throttling_is_the_pauses_that_the_kernel_plans(known_run: KnownRun) -> 
     assert {(end - begin) % tick_ns for begin, end in pauses} == {0}
     late_ns = slept.ns["throttle"] - sum_ns(pauses)
     slack_ns = len(pauses) * MOMENT_NS + known_run.stolen_ns
-    assert -slack_ns <= late_ns <= len(pauses) * tick_ns + slack_ns
+    assert -slack_ns <= late_ns <= 2 * len(pauses) * tick_ns + slack_ns
