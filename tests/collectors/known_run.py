@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,6 +53,14 @@ COLLECT = ("block", "calls", "events", "locks", "threads", "sched")
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """What process 1 did, over whose threads the kernel of a guest may run no BPF program."""
+
+    switches: int
+    ran_ns: int
+
+
+@dataclass(frozen=True)
 class KnownRun:
     """The recording, and what the program said of itself in each mode that the machine can have."""
 
@@ -60,8 +69,20 @@ class KnownRun:
     known: dict[str, Known]
     devs: dict[str, int]  # disks by their use, as the tables number them
     stolen_ns: int  # by the hypervisor, meanwhile
+    process_1: Unseen  # what it did meanwhile
     # readers of the fair class, and how long each one's cgroup waited for I/O; none: the machine can't tell
     alone: list[tuple[Known, int]]
+
+    def unseen(self) -> Counter[str]:
+        """Runs, sleeps and wakes of any thread that the collector threads did not see begin.
+
+        Here the kernel runs no BPF program over a thread of process 1, which leaves its CPU or wakes another.
+        """
+        notes = self.run.source("threads")["notes"]
+        what = ("begins of runs", "begins of sleeps", "wake-ups")
+        found = Counter({one: int(notes[f"{one} not seen"]) for one in what})
+        assert max(found.values()) <= self.process_1.switches + 5, found
+        return found
 
     @cached_property
     def times(self) -> npt.NDArray[np.void]:
@@ -141,7 +162,7 @@ def record_known(folder: Path) -> KnownRun:
         for one in (disk, slow, fast):
             words += ["--disk", one.name]
         words += ["--target-dev", (disk.sysfs / "dev").read_text().strip()]
-        before_ns = stolen_ns()
+        before_ns, before = stolen_ns(), unseen_so_far()
         run = stack.enter_context(recording(out, *words))
         for mode in ("sleep", "hog", "hogs", "futex", "child", "chain2", "chain3"):
             known[mode] = run_known(program, group, mode, MS)
@@ -166,7 +187,8 @@ def record_known(folder: Path) -> KnownRun:
             if is_throttled:
                 known["write"] = run_known(program, group, "write", WRITTEN_MIB, files / "written")
         run.stop()
-        all_stolen_ns = stolen_ns() - before_ns
+        all_stolen_ns, after = stolen_ns() - before_ns, unseen_so_far()
+        process_1 = Unseen(after.switches - before.switches, after.ran_ns - before.ran_ns)
         devs = {"disk": dev_of(disk), "slow": dev_of(slow), "fast": dev_of(fast)}
         facts = {
             "schema": 1,
@@ -181,7 +203,17 @@ def record_known(folder: Path) -> KnownRun:
         }
     (folder / "run/losses.json").write_bytes((out / "losses.json").read_bytes())
     (folder / "run/run.json").write_text(json.dumps(facts))
-    return KnownRun(run, folder / "run", known, devs, all_stolen_ns, alone)
+    return KnownRun(run, folder / "run", known, devs, all_stolen_ns, process_1, alone)
+
+
+def unseen_so_far() -> Unseen:
+    """Return how long process 1's threads have run, and how often they have left a CPU."""
+    tasks = list(Path("/proc/1/task").iterdir())
+    lines = [line for task in tasks for line in (task / "status").read_text().splitlines()]
+    return Unseen(
+        sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line),
+        sum(int((task / "schedstat").read_text().split()[0]) for task in tasks),
+    )
 
 
 def fill(disk: LoopDisk) -> None:

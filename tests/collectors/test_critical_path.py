@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,7 +32,6 @@ SEVERAL = ("hogs", "pingpong", "lock")
 ONE_IF_SLOW = ("read", "fault", "chainread", "reclaim", "write")
 # The issue's own tolerances.
 WITHOUT_WAKER, WITH_REQUEST = 0.001, 0.99
-UNSEEN = 0.005  # of all switches
 
 
 class Paths:
@@ -59,19 +57,6 @@ class Paths:
         found = measure_path(self.run.tables, window, timeline, tested.tested_filesystem(run))
         assert isinstance(found, PathResults), found
         return found
-
-    def unseen(self) -> Counter[str]:
-        """What the collector threads could not see, which loses switches and wakes, too.
-
-        Here the kernel runs no BPF program over a thread of process 1, which leaves its CPU or wakes another.
-        """
-        notes = self.run.run.source("threads")["notes"]
-        unseen = {
-            what: notes[f"{what} not seen"] for what in ("begins of runs", "begins of sleeps", "wake-ups")
-        }
-        assert unseen["begins of runs"] + unseen["begins of sleeps"] <= UNSEEN * notes["switches"]
-        assert unseen["wake-ups"] <= WITHOUT_WAKER * notes["wake-ups"]
-        return Counter(unseen)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +127,7 @@ def covers_all(known_run: KnownRun, paths: Paths, mode: str) -> None:
     # Of a thread that waits for main it is then not known that it does no work.
     if mode not in SEVERAL and not is_lost.any():
         assert path.is_one and path.total_ns == main.end_ns - main.begin_ns
-    assert is_lost.sum() <= paths.unseen().total()
+    assert is_lost.sum() <= known_run.unseen().total()
     assert coverage.unknown_ns - pieces.ns[is_lost].sum() == 0
 
 
@@ -151,7 +136,7 @@ def test_wakers_and_requests_are_known(paths: Paths) -> None:
     coverage: Coverage = paths.of("sleep").coverage
     assert coverage.sleeps > 2000 and coverage.completions > 500
     unseen = paths.run.run.source("block")["notes"].get("end not seen (no latency)", 0)
-    without = coverage.sleeps_without_waker - paths.unseen()["wake-ups"]
+    without = coverage.sleeps_without_waker - paths.run.unseen()["wake-ups"]
     assert without <= WITHOUT_WAKER * coverage.sleeps
     assert coverage.completions_named + unseen >= WITH_REQUEST * coverage.completions
 

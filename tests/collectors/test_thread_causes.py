@@ -214,7 +214,9 @@ def test_throttling_is_the_pauses_that_the_kernel_plans(known_run: KnownRun) -> 
     """Each pause ends with a tick of the kernel's clock, up to two after the planned one."""
     slept = Slept(known_run, "write")
     pauses = events_of(known_run, "dirty_throttle", "write", slept.thread.tid)
-    assert len(pauses) == slept.count["throttle"] > 0
+    # Two sleeps are one, where the run between them was not seen.
+    assert 0 <= len(pauses) - slept.count["throttle"] <= known_run.unseen().total()
+    assert slept.count["throttle"] > 0
     tick_ns = round(time.clock_getres(COARSE_CLOCK) * 1e9)
     assert {(end - begin) % tick_ns for begin, end in pauses} == {0}
     late_ns = slept.ns["throttle"] - sum_ns(pauses)
