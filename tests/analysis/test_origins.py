@@ -53,6 +53,7 @@ def test_each_request_is_charged_to_what_sent_it(tmp_path: Path) -> None:
         sent("fsync()", call="fsync"),
         sent("read()", call="read", op="read", flags=16),
         sent("read()", call="read", op="read", flags=16, event_kind="readahead", event_id=5),
+        sent("read()", call="read", op="read", event_kind="jbd2_checkpoint", event_id=7),
         sent("readahead", call="read", op="read", flags=16, event_kind="readahead", event_id=6),
         sent("commit, timer", **thread, comm=b"jbd2/loop3-8", event_kind="jbd2_commit", event_id=1),
         sent("commit, fsync", **thread, comm=b"jbd2/loop3-8", event_kind="jbd2_commit", event_id=2),
