@@ -119,7 +119,8 @@ def test_a_thread_that_sleeps_all_along_has_a_few_rows(tmp_path: Path) -> None:
     assert set(rows["state"]) == {state(run, "sleeping")}
     assert set(rows["stack_id"]) == {-1}
     assert rows["ns"].sum() > 500 * MS
-    assert len(rows) <= 4  # first bin, bins until the cut at the begin, bins after it, last bin
+    # First bin, bins until the cut at the begin, bins after it, last bin.
+    assert len(rows) <= 4, rows[["bin_ns", "length_ns", "ns"]]
 
 
 def test_nothing_is_lost_where_the_maps_are_small(program: Path, tmp_path: Path) -> None:
