@@ -266,8 +266,8 @@ def _apparatus(path: PathResults) -> list[str]:
     ]
     if time.below_ns > max(time.most_ns, time.recorder_ns, time.others_ns):
         notes.append(
-            f"what is below the tested disk was the bottleneck, with {_share(time.below_ns, path)} % of the"
-            f" path: the disk below has {_share(time.disk_below_ns, path)} %"
+            f"the largest part of that is below the tested disk: {_share(time.below_ns, path)} % of the path;"
+            f" the disk below alone has {_share(time.disk_below_ns, path)} %"
         )
     return notes
 

@@ -108,7 +108,7 @@ def _of_kind(row: EventRow, events: EventResults, whole_ns: int) -> Iterator[tup
         return
     yield (row.kind, *_cells(row, whole_ns))
     for reason in reasons:
-        yield (f"  {reason.why}", *_cells(reason, whole_ns))
+        yield (f"  {'no reason' if reason.why in ('', 'none') else reason.why}", *_cells(reason, whole_ns))
 
 
 def _cells(row: EventRow, whole_ns: int) -> tuple[str, ...]:

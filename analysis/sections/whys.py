@@ -83,13 +83,13 @@ def _causes(whys: Whys, has_waits: bool) -> Table:
         "requests",
         "read",
         "written",
-        "waited %:\nended",
+        "wait %:\nended",
         "&page",
         "&event,\ncall",
         "Q2C\nmean",
         "&\np99",
     )
-    return Table(heads, rows, least_left=20)
+    return Table(heads, rows, least_left=14)
 
 
 def _written(whys: Whys) -> Table | None:
