@@ -28,11 +28,11 @@ NO_REASONS = EventReasons.make(np.zeros(0, np.int64), np.zeros(0, np.int64), {})
 
 def derive_why(recording: Recording, run: Run) -> Mapping[str, Derived]:
     """`why` of each request; nothing for a recording that is older than the columns it needs."""
-    column = charge(recording, load_rules(), _functions(run), _event_reasons(run))
+    column = charge(recording, load_rules(), functions_of(run), _event_reasons(run))
     return {} if column is None else {"why": column}
 
 
-def _functions(run: Run) -> dict[int, str]:
+def functions_of(run: Run) -> dict[int, str]:
     """Kernel functions by number, without what the compiler appended to their names."""
     names: dict[int, str] = {}
     try:

@@ -24,7 +24,9 @@ FUNCTIONS = [
     "ext4_end_bio",
     "[unknown]",
     "end_buffer_write_sync",
+    "xlog_bio_end_io",
 ]
+DEV = 7 << 20 | 3
 
 
 def sent(why: str, **more: Any) -> dict[str, Any]:
@@ -109,6 +111,30 @@ def test_requests_of_a_btrfs_commit_are_found_by_thread_and_time(tmp_path: Path)
     }
     earlier = {**event, "event_id": 3, "why": "sync", "tid": 52, "start_ns": begin - 1000, "end_ns": begin}
     assert whys(tmp_path / "r", rows, [event, earlier]) == [row["why"] for row in rows]
+
+
+def test_log_writes_of_xfs_belong_to_the_force_that_asked(tmp_path: Path) -> None:
+    """Thread 50 forces the log at 0.9 ms; requests are sent at 1, 2, ... ms."""
+    worker: dict[str, Any] = {
+        "submitter": "kernel_thread",
+        "work": "xlog_cil_push_work",
+        "end_io": "xlog_bio_end_io",
+        "pid": 60,
+    }
+    log: dict[str, Any] = {"call": "fsync", "end_io": "xlog_bio_end_io"}
+    rows = [
+        sent("log force, fsync", **log, pid=50, sb_dev=DEV),
+        sent("log force, fsync", **worker, sb_dev=DEV),
+        sent("fsync()", **log, pid=51, sb_dev=DEV),  # another thread's, which forced nothing
+        sent("log write", **worker, sb_dev=DEV + 1),  # of another file system
+        sent("fsync()", call="fsync", pid=50, sb_dev=DEV),  # no log
+        *[sent("log force, fsync", **worker, sb_dev=DEV)] * 5,
+        sent("log write", **worker, sb_dev=DEV),  # later than 10 ms: for the log's size
+    ]
+    at = START_NS + 900_000
+    force = {"event_id": 9, "kind": "xfs_log_force", "why": "fsync", "tid": 50, "dev": DEV}
+    event = force | {"start_ns": at, "end_ns": at}
+    assert whys(tmp_path / "r", rows, [event]) == [row["why"] for row in rows]
 
 
 def test_bios_to_volumes_are_charged_like_requests(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ WRITE = f"import os; f = os.open('a', os.O_CREAT | os.O_WRONLY); os.write(f, b'x
 # btrfs commits all instead of the file alone in some cases, and has workers that sum.
 CAUSES_OF_FSYNC = {
     "ext4": {"fsync()", "commit, fsync", "journal superblock"},
-    "xfs": {"fsync()", "log write"},
+    "xfs": {"fsync()", "log force, fsync"},
     "btrfs": {"fsync()", "commit, fsync", "btrfs worker"},
 }
 
@@ -118,6 +118,8 @@ def test_one_fsync_is_charged_to_the_call_and_its_commit(name: str, tmp_path: Pa
     assert set(written) <= CAUSES_OF_FSYNC[name], written
     assert sum(written.values()) == recorded.written_bytes > FILE_BYTES
     assert written["fsync()"] and not recorded.waited("fsync()")[NOT_SEEN]
+    if name == "xfs":
+        assert written["log force, fsync"] and not recorded.waited("log force, fsync")[NOT_SEEN]
     if name == "ext4":
         assert written["fsync()"] >= FILE_BYTES
         assert written["commit, fsync"] and not recorded.waited("commit, fsync")[NOT_SEEN]
