@@ -109,7 +109,7 @@ PATH = {
     "device": DISK_MIDDLE,
     "queue": "#A9BFD6",
     "pause": "#CFE3C8",
-    "apparatus": "#7A3E1D",
+    "apparatus": "#A3552B",
     "unknown": UNKNOWN,
     "not recorded": "#FFFFFF",
 }
