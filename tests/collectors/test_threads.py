@@ -119,8 +119,9 @@ def test_a_thread_that_sleeps_all_along_has_a_few_rows(tmp_path: Path) -> None:
     assert set(rows["state"]) == {state(run, "sleeping")}
     assert set(rows["stack_id"]) == {-1}
     assert rows["ns"].sum() > 500 * MS
-    # First bin, bins until the cut at the begin, bins after it, last bin.
-    assert len(rows) <= 4, rows[["bin_ns", "length_ns", "ns"]]
+    # First bin, bins until the cut at the begin, bins after it, last bin. A slow recorder is late for a cut,
+    # and makes up to four more (CUT_TRIES in collectors/recorder/time_bins.c).
+    assert len(rows) <= (8 if INSIDE else 4), rows[["bin_ns", "length_ns", "ns"]]
 
 
 def test_nothing_is_lost_where_the_maps_are_small(program: Path, tmp_path: Path) -> None:
