@@ -116,17 +116,14 @@ static __noinline int fill_slot(struct thread_slot *slot, struct task_struct *ta
 	return read_names(slot, task);
 }
 
-/*
- * Takes a slot for the task, near the place that the number gives. The recorder takes slots in the same way
- * (collectors/threads/thread_seeds.c).
- */
+/* Takes a slot for the task. The recorder takes slots, too (collectors/threads/thread_seeds.c). */
 static __noinline int take_slot(struct task_struct *task, struct task_context *context)
 {
 	u32 number = thread_number(context), at;
 	struct thread_slot *slot;
 
 	for (u32 i = 0; i < THREAD_SLOT_TRIES; i++) {
-		at = (number + i) % THREAD_SLOTS;
+		at = thread_slot_place(number, i);
 		slot = bpf_map_lookup_elem(&slots, &at);
 		if (!slot)
 			return 0;

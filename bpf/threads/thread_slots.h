@@ -9,7 +9,8 @@
 #include "thread_records.h"
 
 #define THREAD_BIN_SLOTS    6
-#define THREAD_SLOTS	    8192 /* threads alive at once, and those that ended and are not written yet */
+#define THREAD_SLOT_BITS    13
+#define THREAD_SLOTS	    (1 << THREAD_SLOT_BITS) /* threads alive, and those that are not written yet */
 #define THREAD_CELLS	    5
 #define THREAD_SLOT_TRIES   64
 #define THREAD_WORKS	    4096 /* kinds of work: function and name */
@@ -91,6 +92,15 @@ enum thread_slot_use {
 	THREAD_SLOT_TAKEN,
 	THREAD_SLOT_ENDED, /* the recorder writes the thread's line, and frees the slot */
 };
+
+/*
+ * Where a thread's slot is looked for, in the order of `i`. The first place is by Knuth's multiplicative hash: consecutive
+ * numbers, such as those of all threads that live at the start, lie apart, so that a free slot is near.
+ */
+static inline __attribute__((always_inline)) u32 thread_slot_place(u32 number, u32 i)
+{
+	return ((number * 0x9E3779B9U >> (32 - THREAD_SLOT_BITS)) + i) % THREAD_SLOTS;
+}
 
 /*
  * A thread and its open interval. What the programs change here is changed under the lock of the run queue that the

@@ -18,11 +18,11 @@
 
 static struct thread_seeds *seeds;
 
-/* A slot for a thread of this number, taken as the programs take theirs (bpf/threads/thread_identity.h). NULL: none. */
+/* A slot for a thread of this number. NULL: none. */
 static struct thread_slot *take_slot(uint32_t number)
 {
 	for (uint32_t i = 0; i < THREAD_SLOT_TRIES; i++) {
-		struct thread_slot *slot = &seeds->slots[(number + i) % THREAD_SLOTS];
+		struct thread_slot *slot = &seeds->slots[thread_slot_place(number, i)];
 		uint32_t is_free = THREAD_SLOT_FREE;
 
 		if (__atomic_compare_exchange_n(&slot->use, &is_free, THREAD_SLOT_TAKEN, false,
