@@ -39,9 +39,9 @@ struct thread_time_sum {
 	u32 count;
 	u32 samples;
 	u32 samples_user;
-	u32 pad;
 	u32 samples_softirq;
 	u32 samples_spin;
+	u32 pad;
 };
 
 /* What the ring carries. */
@@ -173,8 +173,10 @@ struct thread_counts {
 	u64 wake_missed;  /* a sleep that ended at a switch to the thread */
 	u64 run_missed;	  /* a run whose begin was not seen */
 	u64 sleep_missed; /* a sleep whose begin was not seen */
-	u64 no_context;	  /* switches to and from a task without a slot */
-	u64 no_slot;
+	u64 wait_missed;  /* a wait for a CPU whose begin was not seen */
+	u64 no_context;	  /* switches from a task without a slot */
+	u64 no_slot;	  /* new threads */
+	u64 no_work;	  /* kinds of work, too many */
 	u64 no_storage;
 	u64 stacks_known;  /* sleeps whose stack was found among the known ones */
 	u64 stacks_walked; /* the others */

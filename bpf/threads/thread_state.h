@@ -20,8 +20,7 @@
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
 const volatile bool have_cgroup;
-/* sched_switch passes prev's state: Linux kernel commit fa2c3254d7cf ("sched/tracing: Append prev_state to tp args
- * instead") (in v5.19) */
+/* sched_switch passes prev's state: see sched/sched_state.h */
 const volatile bool have_prev_state;
 /* The kernel notes the begin of a sleep in I/O in whichever task runs as the sleeper leaves its queue: see is_blkio_unsure(). */
 const volatile bool blkio_by_current;

@@ -60,12 +60,16 @@ static __always_inline struct worker___executes *worker_of(struct task_struct *t
 static __noinline u32 number_work(const struct thread_work *work)
 {
 	u32 *known = bpf_map_lookup_elem(&work_numbers, work), number;
+	struct thread_counts *count = counts_here();
 	struct thread_work *place;
 
 	if (known)
 		return *known;
-	if (work_count >= THREAD_WORKS)
+	if (work_count >= THREAD_WORKS) {
+		if (count)
+			count->no_work++;
 		return 0;
+	}
 	number = __sync_fetch_and_add(&work_count, 1);
 	place = bpf_map_lookup_elem(&works, &number);
 	if (!place)

@@ -47,12 +47,9 @@ static __always_inline void leave(struct bin_epoch *epoch)
 	*(volatile u64 *)&epoch->inside -= 1;
 }
 
-/* Begins an interval of a state without stack, call and the like. */
-static __always_inline void begin_state(struct thread_slot *slot, enum thread_state state,
-					const struct moment *now)
+/* The open interval is one of this state, without stack, call and the like. */
+static __always_inline void set_state(struct thread_slot *slot, enum thread_state state)
 {
-	slot->since_ns = now->ns;
-	slot->since_bin = now->bin;
 	slot->key.lock = 0;
 	slot->key.stack_id = -1;
 	slot->key.work = 0;
@@ -62,6 +59,14 @@ static __always_inline void begin_state(struct thread_slot *slot, enum thread_st
 	slot->key.call_target = CALL_TARGET_UNKNOWN;
 	slot->key.lock_kind = THREAD_LOCK_NONE;
 	slot->key.in_transaction = 0;
+}
+
+static __always_inline void begin_state(struct thread_slot *slot, enum thread_state state,
+					const struct moment *now)
+{
+	slot->since_ns = now->ns;
+	slot->since_bin = now->bin;
+	set_state(slot, state);
 }
 
 /* Adds the open interval, all of it under its key. */
@@ -280,24 +285,22 @@ static __noinline int see_first(struct thread_slot *slot, struct task_struct *ta
 	return 0;
 }
 
-/* The slot of a task whose context another collector has made: it is seen from here on. */
+/* The slot of the current task, whose context another collector has made: it is seen from here on. */
 static __noinline int begin_late(struct task_struct *task, struct task_context *context,
 				 enum thread_state state)
 {
 	struct moment now = moment_now();
-	struct thread_counts *count = counts_here();
 	struct thread_slot *slot;
 
 	if (!take_slot(task, context)) {
-		if (count)
-			count->no_slot++;
+		context->sleep_stack_id = -1; /* nobody takes its stacks */
 		return 0;
 	}
 	slot = slot_of(context);
 	if (!slot)
 		return 0;
 	slot->start_ns = now.ns;
-	note_role(slot, context, role_outside(task));
+	note_role(slot, context, role_of(task));
 	read_truth(&slot->before, task);
 	slot->after.blkio_delay_ns = slot->before.blkio_delay_ns;
 	begin_state(slot, state, &now);
@@ -367,8 +370,7 @@ static __noinline int begin_unseen_run(struct thread_slot *slot, struct task_str
 {
 	count->run_missed++;
 	end_state_at(slot, now->ns - run_ns_of(task), now, count);
-	slot->key.state = THREAD_STATE_RUNNING;
-	slot->key.stack_id = -1;
+	set_state(slot, THREAD_STATE_RUNNING);
 	return 0;
 }
 
@@ -380,7 +382,20 @@ static __noinline int begin_unseen_sleep(struct thread_slot *slot, struct task_s
 	if (slot->wait_end_ns)
 		add_wait_for_work(slot, task, count);
 	end_state_at(slot, slot->since_ns + run_ns_of(task), now, count);
-	slot->key.state = THREAD_STATE_SLEEPING;
+	set_state(slot, THREAD_STATE_SLEEPING);
+	return 0;
+}
+
+/* The thread gets a CPU, and was not seen to leave one. It could have gone on, as nobody has woken it. */
+static __noinline int begin_unseen_wait(struct thread_slot *slot, struct task_struct *task,
+					const struct moment *now, struct thread_counts *count)
+{
+	struct task_struct___time *of = (void *)task;
+	u64 run_ns = of->se.sum_exec_runtime - slot->ran_total_ns;
+
+	count->wait_missed++;
+	end_state_at(slot, slot->since_ns + run_ns, now, count);
+	set_state(slot, THREAD_STATE_RUNNABLE);
 	return 0;
 }
 
@@ -520,8 +535,12 @@ switch_in(struct task_struct *next, u32 cpu, const struct moment *now, struct th
 		if (slot->key.work || !(((struct task_struct___time *)next)->flags & PF_WQ_WORKER))
 			add_wait(slot, count);
 	} else {
-		if (slot->key.state == THREAD_STATE_RUNNING)
+		if (slot->wait_end_ns)
+			add_wait_for_work(slot, next, count);
+		if (slot->key.state == THREAD_STATE_RUNNING && was_guessed)
 			slot->key.state = THREAD_STATE_RUNNABLE; /* guessed wrong */
+		else if (slot->key.state == THREAD_STATE_RUNNING)
+			begin_unseen_wait(slot, next, now, count);
 		else if (!was_guessed)
 			count->wake_missed++;
 		end_state(slot, now, count);
@@ -606,10 +625,12 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	epoch = enter();
 	now = moment_now();
 	count->wakes++;
-	if (slot->key.state == THREAD_STATE_RUNNING && !slot->is_guessed)
-		begin_unseen_sleep(slot, task, &now, count);
 	if (slot->is_guessed) {
 		see_first(slot, task, context);
+		if (slot->key.state == THREAD_STATE_RUNNING)
+			slot->key.state = THREAD_STATE_SLEEPING; /* before it had a context */
+	} else if (slot->key.state == THREAD_STATE_RUNNING) {
+		begin_unseen_sleep(slot, task, &now, count);
 	} else if (slot->key.state == THREAD_STATE_IO_WAIT) {
 		slot->after.blkio_delay_ns = blkio_delay_of((void *)task);
 		slot->is_blkio_unsure |= is_blkio_unsure(task);
@@ -672,7 +693,9 @@ int BPF_PROG(sched_process_exec, struct task_struct *task)
 	struct task_context *context = find_context(task);
 	struct thread_slot *slot = slot_of(context);
 
-	if (slot)
-		note_role(slot, context, role_of(task));
+	if (!slot)
+		return 0;
+	note_role(slot, context, role_of(task));
+	slot->tid = task->pid; /* the process's first one, whichever thread it was that called */
 	return 0;
 }

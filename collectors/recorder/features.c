@@ -136,13 +136,6 @@ int features_argument(const struct btf *btf, const char *tracepoint, const char 
 	return -1;
 }
 
-bool features_has_argument(const struct btf *btf, const char *tracepoint, int position)
-{
-	const struct btf_type *type = arguments_of(btf, tracepoint);
-
-	return type && position + 1 < btf_vlen(type);
-}
-
 bool features_pointer(const struct btf *btf, const char *tracepoint, int position)
 {
 	const struct btf_type *type = arguments_of(btf, tracepoint), *argument;

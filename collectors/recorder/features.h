@@ -16,8 +16,6 @@ bool features_task_storage(void);
 struct btf;
 /* The argument of the tracepoint, from 0, that points to a struct of this name; -1: none, or no such tracepoint. */
 int features_argument(const struct btf *btf, const char *tracepoint, const char *struct_name);
-/* True: the tracepoint has this argument, from 0. */
-bool features_has_argument(const struct btf *btf, const char *tracepoint, int position);
 /* True: this argument of the tracepoint, from 0, is a pointer, to any type. */
 bool features_pointer(const struct btf *btf, const char *tracepoint, int position);
 /* How many arguments the tracepoint has; -1: no such tracepoint. */

@@ -129,8 +129,9 @@ void thread_proc_name(int tid, int tgid, struct thread_slot *slot)
 
 	if (!read_text(tid, tgid, "comm", text, sizeof(text)))
 		return;
-	/* Behind a worker's own name stands what it works on. A rescuer's own name has a letter here. */
-	end = !strncmp(text, "kworker/", 8) && strchr("0123456789u", text[8])
+	/* Behind a kworker's own name stands what it works on. A rescuer's own name has a letter here. */
+	end = slot->is_kernel_thread && !strncmp(text, "kworker/", 8) &&
+			      strchr("0123456789u", text[8])
 		      ? text + strcspn(text, "-+\n")
 		      : text + strcspn(text, "\n");
 	*end = 0;

@@ -105,7 +105,7 @@ static int configure(const struct options *options)
 	if (!btf)
 		return -1;
 	position = features_argument(btf, "sched_switch", "task_struct");
-	skel->rodata->have_prev_state = features_has_argument(btf, "sched_switch", 3);
+	skel->rodata->have_prev_state = features_arguments(btf, "sched_switch") >= 4;
 	skel->rodata->blkio_by_current =
 		features_has_member(btf, "sched_entity", "sched_delayed") &&
 		features_parameters(btf, "__delayacct_blkio_start") < 1;
@@ -411,11 +411,17 @@ static void read_counts(void)
 	reason_set(state.notes, "wake-ups not seen", sum.wake_missed);
 	reason_set(state.notes, "begins of runs not seen", sum.run_missed);
 	reason_set(state.notes, "begins of sleeps not seen", sum.sleep_missed);
+	if (sum.wait_missed)
+		reason_set(state.notes, "begins of waits for a CPU not seen", sum.wait_missed);
 	reason_set(state.notes, "switches of threads that are not told apart", sum.no_context);
 	if (sum.no_slot)
 		reason_set(state.notes, "new threads without a slot", sum.no_slot);
 	if (sum.no_storage)
 		reason_set(state.notes, "new threads without storage", sum.no_storage);
+	if (sum.no_work)
+		reason_set(state.notes,
+			   "runs and sleeps of kworkers without their work: too many kinds",
+			   sum.no_work);
 	reason_set(state.notes, "stacks known", sum.stacks_known);
 	reason_set(state.notes, "stacks walked", sum.stacks_walked);
 	reason_set(state.notes, "stacks not kept", sum.stacks_lost);
