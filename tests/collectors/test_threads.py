@@ -21,11 +21,13 @@ from tests.collectors.recording import (
     enum_value,
     needs_btf,
     recording,
+    run_inside,
 )
 
 pytestmark = [needs_btf, pytest.mark.root]
 
 MS = 1_000_000
+BIRTHS = 8_500  # more than THREAD_SLOTS of bpf/threads/thread_slots.h
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +124,20 @@ def test_a_thread_that_sleeps_all_along_has_a_few_rows(tmp_path: Path) -> None:
     # First bin, bins until the cut at the begin, bins after it, last bin. A slow recorder is late for a cut,
     # and makes up to four more (CUT_TRIES in collectors/recorder/time_bins.c).
     assert len(rows) <= (8 if INSIDE else 4), rows[["bin_ns", "length_ns", "ns"]]
+
+
+def test_each_thread_of_many_has_a_slot(tmp_path: Path) -> None:
+    """Numbers that come round meet the threads that live all along, which had the first ones."""
+    program = compile_program("births", tmp_path)
+    with (
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "threads", "--cgroup", str(group)) as run,
+    ):
+        assert run_inside(group, [program, str(BIRTHS)]).wait() == 0
+    notes = run.source("threads")["notes"]
+    assert notes.get("new threads without a slot", 0) == 0
+    born = sum(line["comm"] == "births" for line in run.lines("thread"))
+    assert born == BIRTHS + 1
 
 
 def test_nothing_is_lost_where_the_maps_are_small(program: Path, tmp_path: Path) -> None:
