@@ -15,7 +15,6 @@
 #define BTRFS_SYNC_FILE 1
 #define BTRFS_SYNC_FS	2
 #define TIMER_SLACK_NS	2000000000ULL /* the thread looks every second or so */
-#define BTRFS_COMMIT_S	30
 #define BTRFS_KTHREAD	"btrfs-transac"
 #define BTRFS_CLEANER	"btrfs-cleaner"
 #define NS_A_SECOND	1000000000ULL
@@ -60,15 +59,17 @@ static __always_inline enum event_why why_btrfs(struct event_record *record,
 	enum call_name call = call_of(context);
 	u64 key = (u64)info, *last = bpf_map_lookup_elem(&btrfs_commits, &key);
 	u64 interval_ns = BPF_CORE_READ(info, commit_interval) * NS_A_SECOND;
+	bool is_kernel_thread = bpf_get_current_task_btf()->flags & PF_KTHREAD;
 	u32 *sync, tid = record->tid, kind;
 
-	if (starts_with(record->comm, BTRFS_KTHREAD, sizeof(BTRFS_KTHREAD) - 1)) {
+	if (is_kernel_thread &&
+	    starts_with(record->comm, BTRFS_KTHREAD, sizeof(BTRFS_KTHREAD) - 1)) {
 		/* The transaction begins after the last commit: it can't be as old as the interval if that was later. */
 		if (last && now - *last + TIMER_SLACK_NS < interval_ns)
 			return EVENT_WHY_ASKED;
 		return EVENT_WHY_TIMER;
 	}
-	if (starts_with(record->comm, BTRFS_CLEANER, sizeof(BTRFS_CLEANER) - 1))
+	if (is_kernel_thread && starts_with(record->comm, BTRFS_CLEANER, sizeof(BTRFS_CLEANER) - 1))
 		return EVENT_WHY_CLEANER;
 	record->asker_tid = tid;
 	sync = bpf_map_lookup_elem(&btrfs_syncs, &tid);
@@ -82,7 +83,7 @@ static __always_inline enum event_why why_btrfs(struct event_record *record,
 	if (call == CALL_FSYNC || call == CALL_FDATASYNC || call == CALL_MSYNC ||
 	    kind == BTRFS_SYNC_FILE)
 		return EVENT_WHY_FSYNC;
-	if (starts_with(record->comm, "kworker", 7))
+	if (is_kernel_thread && starts_with(record->comm, "kworker", 7))
 		return EVENT_WHY_SPACE;
 	return EVENT_WHY_ASKED;
 }
@@ -175,10 +176,8 @@ int BPF_PROG(btrfs_commit_state, const struct btrfs_trans_handle *handle)
 	struct open_event *open = find_event(EVENT_KIND_BTRFS_COMMIT);
 	struct event_record *record;
 
-	if (open && open->message.record.sequence != BPF_CORE_READ(handle, transid)) {
-		leave_event(open); /* that commit failed: it has no last state */
-		open = NULL;
-	}
+	if (open && open->message.record.sequence != BPF_CORE_READ(handle, transid))
+		open = NULL; /* that commit failed: it has no last state */
 	if (!open) {
 		open = begin_event(EVENT_KIND_BTRFS_COMMIT, EVENT_WHY_UNKNOWN, dev_of_btrfs(info),
 				   now);

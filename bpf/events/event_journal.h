@@ -11,7 +11,6 @@
 
 #include "event_state.h"
 
-#define PF_KTHREAD	0x00200000
 #define JBD2_UNMOUNT	1 /* linux/jbd2.h: journal_s.j_flags */
 #define JOURNALS	256
 #define JOURNAL_THREADS 8

@@ -8,6 +8,8 @@
 
 #include "common/kernel.h"
 
+#define PF_KTHREAD 0x00200000 /* linux/sched.h */
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct super_block___events {

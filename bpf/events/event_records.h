@@ -76,7 +76,7 @@ enum event_why {
  */
 struct event_record {
 	u64 start_ns;
-	u64 end_ns;   /* 0: still open at the end */
+	u64 end_ns;
 	u64 sequence; /* jbd2 tid, btrfs transid, xlog lsn or CIL sequence */
 	u64 ino;
 	u64 pages;
@@ -152,7 +152,7 @@ struct event_counts {
 	u64 ring_full;
 	u64 no_room;	  /* begun, but no room among the open ones */
 	u64 not_begun;	  /* ended, but begun before the start */
-	u64 begin_again;  /* open, and begun again: its end was not seen */
+	u64 begin_again;  /* open, and begun again: its end was not seen, and it has no record */
 	u64 dirtied_late; /* folios whose bin the recorder had not emptied */
 	u64 asked_wakes;  /* wakes of a journal's thread between its commits */
 };

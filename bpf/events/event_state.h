@@ -16,9 +16,6 @@
 #include "common/records.h"
 #include "common/task_context.h"
 
-#define BPF_MAP_TYPE_RINGBUF 27
-#define BPF_RB_NO_WAKEUP \
-	1 /* the recorder polls: a wake for each record would cost more than the record */
 #define OPEN_EVENTS	   8192
 #define BUDGET_NS	   100000000ULL
 #define BYTES_A_PAGE_SHIFT 12
@@ -111,7 +108,7 @@ static __always_inline u32 new_id(enum event_kind kind, u64 now)
 		return 0;
 	}
 	mine->used[kind]++;
-	return mine->next_id++ * cpus + bpf_get_smp_processor_id() + 1;
+	return __sync_fetch_and_add(&mine->next_id, 1) * cpus + bpf_get_smp_processor_id() + 1;
 }
 
 static __always_inline struct task_context *my_context(void)
@@ -136,6 +133,7 @@ static __always_inline void send(const struct event_message *message)
 {
 	struct event_counts *count;
 
+	/* The recorder polls: a wake for each record would cost more than the record. */
 	if (!bpf_ringbuf_output(&messages, (void *)message, sizeof(*message), BPF_RB_NO_WAKEUP))
 		return;
 	count = my_counts();
@@ -157,6 +155,31 @@ static __always_inline void forget_event(enum event_kind kind)
 	bpf_map_delete_elem(&open_events, &key);
 }
 
+static __always_inline void leave_event(struct open_event *open)
+{
+	struct task_context *context;
+
+	if (!open->has_context)
+		return;
+	open->has_context = false;
+	context = my_context();
+	if (!context)
+		return;
+	context->event_id = open->outer_id;
+	context->event_kind = open->outer_kind;
+	context->event_why = open->outer_why;
+}
+
+/* The event begins again, and its end was not seen: it has no record. */
+static __always_inline void give_up_event(struct open_event *open)
+{
+	struct event_counts *count = my_counts();
+
+	leave_event(open);
+	if (count && open->is_recorded)
+		count->begin_again++;
+}
+
 /* Begins an event of the current task. NULL: no room. The caller adds to the record and then calls enter_event(). */
 static __always_inline struct open_event *begin_event(enum event_kind kind, enum event_why why,
 						      u32 dev, u64 now)
@@ -168,9 +191,9 @@ static __always_inline struct open_event *begin_event(enum event_kind kind, enum
 	long err = bpf_map_update_elem(&open_events, &key, &no_event, BPF_NOEXIST);
 
 	if (err == -EEXIST) {
-		count = my_counts();
-		if (count)
-			count->begin_again++;
+		open = bpf_map_lookup_elem(&open_events, &key);
+		if (open)
+			give_up_event(open);
 		err = bpf_map_update_elem(&open_events, &key, &no_event, BPF_ANY);
 	}
 	if (err) {
@@ -203,21 +226,6 @@ static __always_inline void enter_event(struct open_event *open)
 	context->event_id = open->message.record.event_id;
 	context->event_kind = open->message.record.kind;
 	context->event_why = open->message.record.why;
-}
-
-static __always_inline void leave_event(struct open_event *open)
-{
-	struct task_context *context;
-
-	if (!open->has_context)
-		return;
-	open->has_context = false;
-	context = my_context();
-	if (!context)
-		return;
-	context->event_id = open->outer_id;
-	context->event_kind = open->outer_kind;
-	context->event_why = open->outer_why;
 }
 
 /* It turned out that nothing was done. */

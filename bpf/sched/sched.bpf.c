@@ -102,10 +102,20 @@ static __always_inline void look_at(struct side *side, struct task_struct *task,
 	side->thread = thread_number(context);
 }
 
+static __always_inline u32 state_now(struct task_struct *task)
+{
+	struct task_struct___state *older = (void *)task;
+
+	if (bpf_core_field_exists(task->__state))
+		return task->__state;
+	return BPF_CORE_READ(older, state);
+}
+
 static __always_inline enum switch_state state_of(struct task_struct *prev, bool preempted,
 						  u32 state)
 {
-	if (preempted || !state)
+	/* The scheduler has set a sleeper's state back if a signal is pending; until 6.12 the argument has the older one. */
+	if (preempted || !state || !state_now(prev))
 		return SWITCH_STATE_PREEMPTED;
 	if (state & TASK_DEAD)
 		return SWITCH_STATE_ENDED;
@@ -116,17 +126,6 @@ static __always_inline enum switch_state state_of(struct task_struct *prev, bool
 	if (state & TASK_INTERRUPTIBLE || state & TASK_NOLOAD)
 		return SWITCH_STATE_SLEEPING;
 	return SWITCH_STATE_BLOCKED;
-}
-
-static __always_inline u32 prev_state(u64 *ctx, struct task_struct *prev)
-{
-	struct task_struct___state *older = (void *)prev;
-
-	if (have_prev_state)
-		return ctx[3];
-	if (bpf_core_field_exists(prev->__state))
-		return prev->__state;
-	return BPF_CORE_READ(older, state);
 }
 
 SEC("tp_btf/sched_switch")
@@ -168,7 +167,7 @@ int switched(u64 *ctx)
 	record->t_ns = now;
 	record->prev = from.thread;
 	record->next = to.thread;
-	record->state = state_of(prev, ctx[0] & 1, prev_state(ctx, prev));
+	record->state = state_of(prev, ctx[0] & 1, have_prev_state ? ctx[3] : state_now(prev));
 	record->stack_id = -1;
 	if (of_prev && record->state != SWITCH_STATE_PREEMPTED &&
 	    record->state != SWITCH_STATE_ENDED)

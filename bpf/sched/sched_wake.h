@@ -13,9 +13,8 @@
 #include "common/cpu_context.h"
 #include "sched_state.h"
 
-#define TIMER_BASES	 3 /* kernel/time/timer.c: the most of any kernel (NR_BASES) */
-#define FIRST_SOFT_CLOCK 4 /* linux/hrtimer.h: HRTIMER_BASE_MONOTONIC_SOFT */
-#define CLOCKS		 8 /* HRTIMER_MAX_CLOCK_BASES */
+#define TIMER_BASES 3 /* kernel/time/timer.c: the most of any kernel (NR_BASES) */
+#define CLOCKS	    8 /* linux/hrtimer.h: HRTIMER_MAX_CLOCK_BASES; from 4 on those of softirqs */
 
 /* Set before loading: offsets of per-CPU variables, CPU_NOWHERE if the kernel has none. */
 const volatile u32 hrtimer_bases_at, timer_bases_at, softnet_data_at;

@@ -96,6 +96,8 @@ static void close_object(void)
 /* Loads each source by itself: the ones that the kernel refuses are left out. */
 static int load_in_parts(const struct options *options)
 {
+	bool any = false;
+
 	for (enum event_source source = 0; source < SOURCES; source++) {
 		if (!source_is_here(source))
 			continue;
@@ -103,9 +105,11 @@ static int load_in_parts(const struct options *options)
 			return -1;
 		if (events_bpf__load(skel))
 			refused |= 1U << source;
+		else
+			any = true;
 		close_object();
 	}
-	if (refused == ALL_SOURCES)
+	if (!any)
 		return bpf_load_failed(&state);
 	if (open_object(options, ALL_SOURCES & ~refused))
 		return -1;
@@ -227,7 +231,7 @@ static void read_counts(void)
 	reason_set(state.lost, "recorder late", sum.ring_full);
 	reason_set(state.lost, "no room for open events", sum.no_room);
 	reason_set(state.notes, "begun before the start", sum.not_begun);
-	reason_set(state.notes, "begun again before its end was seen", sum.begin_again);
+	reason_set(state.lost, "begun again before its end was seen", sum.begin_again);
 	reason_set(state.notes, "dirtied folios not counted: recorder late", sum.dirtied_late);
 	reason_set(state.notes, "rounds of writeback that wrote no inode", sum.empty);
 	reason_set(state.notes, "journal commits asked for, by their wake", sum.asked_wakes);

@@ -175,16 +175,18 @@ static int attach(void)
 
 static void read_counts(void)
 {
-	uint64_t no_context = 0, no_storage = 0, events = 0, lost = 0;
+	uint64_t no_context = 0, no_storage = 0, full = 0, events = 0, lost = 0;
 
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		const volatile struct sched_counts *count = &skel->bss->counts[cpu];
 
 		no_context += count->no_context;
 		no_storage += count->no_storage;
+		full += count->full;
 		events += count->switches + count->wakes;
 	}
 	reason_set(state.lost, "wake of a task without task storage", no_context);
+	reason_set(state.lost, "ring full", full); /* the rest of the window: sched_windows.c */
 	reason_set(state.notes, "switches of tasks without task storage", no_storage);
 	reason_set(state.notes, "switches and wakes in all, of any task", events);
 	if (!contexts_known)

@@ -227,8 +227,8 @@ bool windows_keep(uint64_t t_ns)
 
 	if ((!given_up_ns || t_ns < given_up_ns) && (t_ns < last_gap_ns || t_ns >= last_gap_end_ns))
 		return true;
-	/* Another CPU was still writing it. */
-	reason_add(with.state->lost, OVER_BUDGET, 1);
+	/* Another CPU was still writing it. A program may have given up since the last tick. */
+	reason_add(with.state->lost, why && (gap_ns || !given_up_ns) ? why : RING_FULL, 1);
 	return false;
 }
 

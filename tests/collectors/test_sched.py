@@ -287,4 +287,6 @@ def test_a_full_ring_gives_up_the_rest_of_its_second(tmp_path: Path) -> None:
         assert not ((times >= window["start_ns"]) & (times < window["end_ns"])).any()
     lost = run.source("sched")["lost"]
     assert lost["given up: ring full"] >= windows[0]["switches"] > 0
+    assert lost["ring full"] > 0  # the event for which there was no room, on each CPU
+    assert "given up: over the budget" not in lost
     assert len(named(run, "wake").where(wakee_role="workload", cause="timer")) >= 10
