@@ -11,6 +11,7 @@
 #include "block_state.h"
 #include "block_why.h"
 #include "common/tasks.h"
+#include "common/workload_cgroup.h"
 
 #define BIO_SET_BITS	 14
 #define BIO_WAYS	 4
@@ -57,13 +58,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct bio_entry);
 } flush_waiters SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} workload_cgroup SEC(".maps");
 
 /*
  * Replaces `old` by `new` if no other CPU does so at the same time; false: another CPU did. Before Linux kernel commit
@@ -138,7 +132,7 @@ static __always_inline enum block_submitter submitter_now(void)
 	s32 tgid = bpf_get_current_pid_tgid() >> 32, parent_tgid;
 	u32 flags;
 
-	if (have_cgroup && bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1)
+	if (in_workload_cgroup())
 		return BLOCK_SUBMITTER_WORKLOAD;
 	/* Without a call for each member, since 5.11: about 80 ns less. */
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)) {

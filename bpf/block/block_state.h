@@ -16,8 +16,7 @@ const volatile bool dev_fua[MAX_DEVS];	 /* the disk does FUA: no flush behind a 
 u64 attached_ns;			 /* set when all programs are attached */
 volatile bool recording; /* set when all sources are attached; the rings are not emptied before */
 const volatile u64 ring_mask, volume_ring_mask; /* records a ring, minus one */
-const volatile bool have_cgroup;
-const volatile bool have_loops;	  /* a recorded disk is a loop device */
+const volatile bool have_loops;			/* a recorded disk is a loop device */
 const volatile bool have_volumes; /* if not, the verifier drops all that is for volumes */
 const volatile bool dev_has_parts[MAX_DEVS];  /* the volume is made of other devices */
 const volatile bool dev_has_parity[MAX_DEVS]; /* the volume is a raid4, raid5 or raid6 */

@@ -7,8 +7,8 @@
 #define SEEKMETER_BLOCK_WHY_H
 
 #include "block_state.h"
+#include "common/kworkers.h"
 #include "common/task_context.h"
-#include "common/tasks.h"
 
 #define PF_EXITING 0x00000004 /* linux/sched.h */
 #define CHAINED_TO 4	      /* most parents of a bio that are looked at */
@@ -19,16 +19,6 @@ TASK_CONTEXTS
 struct end_functions end_functions;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-/* kernel/workqueue_internal.h */
-struct worker {
-	void *current_func;
-};
-
-/* kernel/kthread.c */
-struct kthread {
-	struct worker *data; /* of a kworker */
-};
 
 /* linux/buffer_head.h */
 struct buffer_head {
@@ -107,21 +97,12 @@ static __always_inline u32 end_io_of(struct bio *bio, u64 address, enum program 
 	return end;
 }
 
-/* The function that the current kworker executes; 0: not known. */
-static __always_inline u64 work_now(void)
-{
-	struct task_struct___who *task = (void *)bpf_get_current_task();
-
-	if (!bpf_core_field_exists(task->worker_private))
-		return 0;
-	return (u64)BPF_CORE_READ(task, worker_private, data, current_func);
-}
-
 static __always_inline void fill_why(struct block_why *why, struct bio *bio, u64 address,
 				     enum program program)
 {
 	struct task_context *context;
 	struct task_struct *task;
+	u8 fault;
 
 	why->event_id = 0;
 	why->event_kind = EVENT_KIND_NONE;
@@ -136,13 +117,14 @@ static __always_inline void fill_why(struct block_why *why, struct bio *bio, u64
 	why->in_transaction = task->journal_info != NULL;
 	context = find_context(task);
 	if (task->flags & PF_WQ_WORKER)
-		why->work_id = context && context->work ? context->work : work_now();
+		why->work_id = function_of_kworker(task);
 	if (!context)
 		return;
 	why->event_id = context->event_id;
 	why->event_kind = context->event_kind;
-	if ((context->call_is_over || !context->call) && fault_now(context, task)) {
-		why->call = fault_now(context, task) - 1;
+	fault = context->call_is_over || !context->call ? fault_now(context, task) : 0;
+	if (fault) {
+		why->call = fault - 1;
 		why->call_state = BLOCK_CALL_STATE_OPEN;
 		return;
 	}

@@ -22,6 +22,7 @@
 
 #include "common/records.h"
 #include "common/task_context.h"
+#include "common/workload_cgroup.h"
 
 #include "call_queued.h"
 
@@ -49,7 +50,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
-const volatile bool have_cgroup;
 const volatile bool have_task_storage;
 const volatile bool have_more_targets; /* more_targets holds some */
 /* The recorder's process id and pid namespace: left out where all processes are the workload. */
@@ -130,13 +130,6 @@ struct {
 	__type(value, struct call_counts);
 } counts SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} workload_cgroup SEC(".maps");
-
 /* super_block.s_dev of file systems under test other than target_dev: a watched device may have many. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -164,7 +157,7 @@ static __always_inline bool in_workload(void)
 	struct bpf_pidns_info id;
 
 	if (have_cgroup)
-		return bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+		return in_workload_cgroup();
 	/* Fails for a task of another pid namespace. */
 	return bpf_get_ns_current_pid_tgid(recorder_pidns_dev, recorder_pidns_ino, &id,
 					   sizeof(id)) ||
@@ -474,7 +467,6 @@ static __always_inline void note_context(const struct open_call *open)
 	context = make_context(bpf_get_current_task_btf());
 	if (!context)
 		return;
-	context->call_enter_ns = bpf_ktime_get_ns();
 	context->call = open->name + 1;
 	context->call_is_over = false;
 	context->call_target = open->target;

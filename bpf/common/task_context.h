@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * What each task is doing, written by one collector's programs and read by others': the call it is in, the file-system
- * event it works for, the work item, the stack it sleeps with.
+ * event it works for, the stack it sleeps with.
  *
  * One task storage map for the whole recorder (collectors/recorder/task_context.h); each object that declares
  * TASK_CONTEXTS uses that map. A collector that is off leaves its members 0. Kernels without task storage for tracing
@@ -24,31 +24,28 @@ struct task_context {
 	 * calls.bpf.c: the workload's system call on a file. It stays, marked over, until the next one begins: the
 	 * last fput(), which may write, runs after the call's exit.
 	 */
-	u64 call_enter_ns;
 	u8 call; /* enum call_name + 1; 0: none */
 	u8 call_is_over;
 	u8 call_target; /* enum call_target */
 	u8 in_workload; /* the task was in the workload's cgroup when it last entered a call or was switched */
 
-	/* Collector events: the innermost event that the task works for. */
-	u8 event_kind; /* enum event_kind; 0: none */
-	u8 event_why;  /* enum event_why */
-
 	/* calls.bpf.c: the task's last page fault on a file outside its calls; ask fault_now(). */
-	u8 fault;	 /* CALL_FAULT_READ or _WRITE, + 1; 0: none */
-	u8 fault_target; /* enum call_target */
-
-	u32 event_id;	  /* as in the event table */
+	u8 fault;	  /* CALL_FAULT_READ or _WRITE, + 1; 0: none */
+	u8 fault_target;  /* enum call_target */
+	u8 event_kind;	  /* below: enum event_kind; 0: none */
+	u8 role;	  /* of threads.bpf.c or sched.bpf.c: enum thread_role */
 	u32 fault_number; /* see faults_of() */
-	u64 work; /* address of the function of the work item that this kworker executes; 0: none */
+
+	/* Collector events: the innermost event that the task works for, as in the event table. */
+	u32 event_id;
 
 	/* Collector threads. */
 	u32 thread; /* number of the thread in the thread table; 0: not yet */
 	s32 sleep_stack_id; /* number in the stack map of the stack that the task last went to sleep with; < 0: none */
-	u8 role;      /* enum thread_role */
-	u8 is_logged; /* sched.bpf.c: each of its switches and wakes has a record */
-	u16 pad_to_slot;
 	u32 thread_slot; /* threads.bpf.c: place in its array slots, from 1; 0: none */
+
+	u8 is_logged; /* sched.bpf.c: each of its switches and wakes has a record */
+	u8 pad[3];
 };
 
 #ifdef __bpf__

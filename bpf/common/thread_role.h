@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Whose thread a task is. The object has `have_cgroup` and the map `workload_cgroup`.
+ * Whose thread a task is.
  *
  * A role is kept in the task's context. The workload's threads and kernel threads keep theirs; any other task may still
  * enter the workload's cgroup, as the workload's first process does.
@@ -9,6 +9,7 @@
 #define SEEKMETER_THREAD_ROLE_H
 
 #include "tasks.h"
+#include "workload_cgroup.h"
 
 #include "common/records.h"
 
@@ -22,7 +23,7 @@ static __always_inline enum thread_role role_of_current(void)
 {
 	struct task_struct___who *task = (void *)bpf_get_current_task();
 
-	if (have_cgroup && bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1)
+	if (in_workload_cgroup())
 		return THREAD_ROLE_WORKLOAD;
 	if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
 		return THREAD_ROLE_KERNEL;

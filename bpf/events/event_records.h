@@ -122,9 +122,8 @@ struct open_event {
 	/* the context of the event around it */
 	u32 outer_id;
 	u8 outer_kind;
-	u8 outer_why;
 	u8 has_context;
-	u8 pad[5];
+	u8 pad[6];
 };
 
 /* Bytes that became dirty in regular files of the file system under test, in one time bin. */

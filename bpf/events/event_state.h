@@ -167,7 +167,6 @@ static __always_inline void leave_event(struct open_event *open)
 		return;
 	context->event_id = open->outer_id;
 	context->event_kind = open->outer_kind;
-	context->event_why = open->outer_why;
 }
 
 /* The event begins again, and its end was not seen: it has no record. */
@@ -221,11 +220,9 @@ static __always_inline void enter_event(struct open_event *open)
 	open->has_context = true;
 	open->outer_id = context->event_id;
 	open->outer_kind = context->event_kind;
-	open->outer_why = context->event_why;
 	open->message.record.parent_id = context->event_id;
 	context->event_id = open->message.record.event_id;
 	context->event_kind = open->message.record.kind;
-	context->event_why = open->message.record.why;
 }
 
 /* It turned out that nothing was done. */

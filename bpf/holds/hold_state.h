@@ -9,6 +9,7 @@
 #define SEEKMETER_HOLD_STATE_H
 
 #include "common/bin_maps.h"
+#include "common/workload_cgroup.h"
 
 #define DEPTH	   16 /* holds open at once; a power of two */
 #define SEMAPHORES 16384
@@ -17,7 +18,6 @@
 
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
-const volatile bool have_cgroup;
 
 /* Set by the recorder: when all programs are attached, and as it empties bins. */
 volatile bool recording;
@@ -57,13 +57,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct hold_counts);
 } counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} workload_cgroup SEC(".maps");
 
 static __always_inline void add(u64 *to, u64 value)
 {
@@ -127,7 +120,7 @@ static __always_inline void set_key(struct hold_key *key, u64 lock, enum lock_ki
 	key->lock = lock;
 	key->kind = kind;
 	key->mode = mode;
-	key->in_workload = !have_cgroup || bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+	key->in_workload = !have_cgroup || in_workload_cgroup();
 }
 
 static __always_inline void add_taken(const struct hold_key *key, struct hold_counts *count)

@@ -29,7 +29,6 @@
 
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
-const volatile bool have_cgroup;
 const volatile u32 cpus;
 
 /* Set by the recorder as it empties bins. */
@@ -113,13 +112,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct lock_counts);
 } counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} workload_cgroup SEC(".maps");
 
 static __always_inline void set_at_work(struct open_waits *of_cpu, enum at_work what)
 {

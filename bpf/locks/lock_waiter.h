@@ -12,47 +12,27 @@
 #define SEEKMETER_LOCK_WAITER_H
 
 #include "lock_state.h"
-#include "common/tasks.h"
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct work_struct;
-
-/* kernel/workqueue_internal.h */
-struct worker {
-	struct work_struct *current_work; /* NULL: idle, or about to take its next work */
-	char desc[LOCK_WAITER_NAME];
-};
-
-/* kernel/kthread.c */
-struct kthread {
-	void *data; /* of a kworker its struct worker */
-	char *full_name;
-};
-
-#pragma clang attribute pop
+#include "common/kworkers.h"
+#include "common/workload_cgroup.h"
 
 /* The name must be all zero before: a shorter one written over a longer one would keep its end. */
 static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
 					       struct task_struct___who *task, u32 flags)
 {
-	struct worker *worker;
-	struct kthread *kthread;
+	struct kthread *kthread = kthread_of(task);
 	char *full_name = NULL;
 
-	if (bpf_core_field_exists(task->worker_private)) {
-		kthread = BPF_CORE_READ(task, worker_private);
-		if (flags & PF_WQ_WORKER) {
-			worker = BPF_CORE_READ(kthread, data);
-			if (BPF_CORE_READ(worker, current_work))
-				BPF_CORE_READ_STR_INTO(&waiter->name, worker, desc);
-			else
-				__builtin_memcpy(waiter->name, "kworker", sizeof("kworker"));
-			return;
-		}
-		if (bpf_core_field_exists(kthread->full_name))
-			full_name = BPF_CORE_READ(kthread, full_name);
+	if (kthread && flags & PF_WQ_WORKER) {
+		struct worker *worker = BPF_CORE_READ(kthread, data);
+
+		if (BPF_CORE_READ(worker, current_work))
+			BPF_CORE_READ_STR_INTO(&waiter->name, worker, desc);
+		else
+			__builtin_memcpy(waiter->name, "kworker", sizeof("kworker"));
+		return;
 	}
+	if (kthread && bpf_core_field_exists(kthread->full_name))
+		full_name = BPF_CORE_READ(kthread, full_name);
 	if (full_name)
 		bpf_probe_read_kernel_str(waiter->name, sizeof(waiter->name), full_name);
 	else
@@ -69,7 +49,7 @@ static __always_inline void note_waiter(struct lock_waiter_id *waiter, bool in_i
 	waiter->who = LOCK_WAITER_INTERRUPT;
 	if (in_interrupt)
 		return;
-	if (have_cgroup && bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1) {
+	if (in_workload_cgroup()) {
 		waiter->who = LOCK_WAITER_WORKLOAD;
 		waiter->in_workload = 1;
 	} else if (flags & PF_KTHREAD) {

@@ -218,7 +218,8 @@ static __always_inline void write_wake(u64 now, const struct side *wakee, bool i
 	wake->context = cpu_context;
 	wake->is_new = is_new;
 	if (in_task) {
-		wake->sector = work_of(task);
+		if (task->flags & PF_WQ_WORKER)
+			wake->sector = function_of_kworker(task);
 		if (wake->sector)
 			wake->cause = WAKE_CAUSE_WORK;
 	} else if (cpu_context != CPU_CONTEXT_UNKNOWN) {

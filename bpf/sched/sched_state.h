@@ -5,7 +5,6 @@
 
 /* Set before loading. */
 const volatile u64 ring_mask, wake_ring_mask; /* records of a ring, minus one */
-const volatile bool have_cgroup;
 /*
  * prev_state is an argument of sched_switch since Linux kernel commit 9c2136be0878 ("sched/tracing: Append prev_state to
  * tp args instead") (in v5.18 and stable kernels).
@@ -27,13 +26,6 @@ struct sched_counts counts[BIN_CPUS];
 
 RINGS(switch_rings, struct switch_record);
 RINGS(wake_rings, struct wake_record);
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} workload_cgroup SEC(".maps");
 
 static __always_inline struct sched_counts *my_counts(void)
 {

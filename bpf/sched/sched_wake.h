@@ -11,6 +11,7 @@
 
 #include "common/completion.h"
 #include "common/cpu_context.h"
+#include "common/kworkers.h"
 #include "sched_state.h"
 
 #define TIMER_BASES 3 /* kernel/time/timer.c: the most of any kernel (NR_BASES) */
@@ -21,18 +22,6 @@ const volatile u32 hrtimer_bases_at, timer_bases_at, softnet_data_at;
 const volatile u32 timer_base_bytes, timer_base_count;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct work_struct;
-
-/* kernel/workqueue_internal.h */
-struct worker {
-	void *current_func;
-};
-
-/* kernel/kthread.c */
-struct kthread {
-	void *data; /* of a kworker its struct worker */
-};
 
 /* linux/hrtimer.h, linux/hrtimer_defs.h */
 struct hrtimer_clock_base {
@@ -57,18 +46,6 @@ struct softnet_data {
 };
 
 #pragma clang attribute pop
-
-/* The address of the function that this kworker executes; 0: none, or a kernel before 5.17 (tasks.h). */
-static __always_inline u64 work_of(struct task_struct *of)
-{
-	struct task_struct___who *task = (void *)of;
-	struct worker *worker;
-
-	if (!bpf_core_field_exists(task->worker_private) || !(task->flags & PF_WQ_WORKER))
-		return 0;
-	worker = BPF_CORE_READ(task, worker_private, data);
-	return (u64)BPF_CORE_READ(worker, current_func);
-}
 
 static __noinline bool hrtimer_runs(bool soft)
 {

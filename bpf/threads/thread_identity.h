@@ -3,6 +3,7 @@
 #ifndef SEEKMETER_THREAD_IDENTITY_H
 #define SEEKMETER_THREAD_IDENTITY_H
 
+#include "common/workload_cgroup.h"
 #include "thread_state.h"
 #include "thread_works.h"
 
@@ -34,8 +35,7 @@ static __always_inline enum thread_role role_of(struct task_struct *task)
 {
 	struct task_struct___time *of = (void *)task;
 
-	if (have_cgroup && !(of->flags & PF_KTHREAD) &&
-	    bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1)
+	if (!(of->flags & PF_KTHREAD) && in_workload_cgroup())
 		return THREAD_ROLE_WORKLOAD;
 	return role_outside(task);
 }
@@ -52,15 +52,11 @@ static __always_inline void note_role(struct thread_slot *slot, struct task_cont
 static __noinline int read_names(struct thread_slot *slot, struct task_struct *task)
 {
 	struct task_struct___time *of = (void *)task;
-	struct kthread___names *kthread;
+	struct kthread *kthread = of->flags & PF_KTHREAD ? kthread_of(task) : NULL;
 	char *full_name = NULL;
 
-	if ((of->flags & PF_KTHREAD) &&
-	    bpf_core_field_exists(((struct task_struct___who *)task)->worker_private) &&
-	    bpf_core_field_exists(struct kthread___names, full_name)) {
-		kthread = (void *)BPF_CORE_READ((struct task_struct___who *)task, worker_private);
+	if (kthread && bpf_core_field_exists(kthread->full_name))
 		full_name = BPF_CORE_READ(kthread, full_name);
-	}
 	__builtin_memset(slot->comm, 0, sizeof(slot->comm));
 	if (full_name)
 		bpf_probe_read_kernel_str(slot->comm, sizeof(slot->comm), full_name);

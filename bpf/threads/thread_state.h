@@ -19,7 +19,6 @@
 
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
-const volatile bool have_cgroup;
 /* sched_switch passes prev's state: see sched/sched_state.h */
 const volatile bool have_prev_state;
 /* The kernel notes the begin of a sleep in I/O in whichever task runs as the sleeper leaves its queue: see is_blkio_unsure(). */
@@ -56,13 +55,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct thread_counts);
 } counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} workload_cgroup SEC(".maps");
 
 struct cpu_time cpu_times[BIN_CPUS];
 

@@ -9,6 +9,7 @@
 #ifndef SEEKMETER_THREAD_WORKS_H
 #define SEEKMETER_THREAD_WORKS_H
 
+#include "common/kworkers.h"
 #include "thread_state.h"
 
 struct {
@@ -27,34 +28,6 @@ struct {
 } work_numbers SEC(".maps");
 
 u32 work_count;
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-/* kernel/workqueue_internal.h */
-struct worker___executes {
-	void *current_func; /* NULL: idle, or between two works */
-	void *last_func;
-	char desc[THREAD_WORK_NAME];
-};
-
-/* kernel/kthread.c */
-struct kthread___names {
-	void *data; /* of a kworker its struct worker */
-	char *full_name;
-};
-
-#pragma clang attribute pop
-
-static __always_inline struct worker___executes *worker_of(struct task_struct *task)
-{
-	struct task_struct___who *who = (void *)task;
-	struct kthread___names *kthread;
-
-	if (!bpf_core_field_exists(who->worker_private))
-		return NULL;
-	kthread = (void *)BPF_CORE_READ(who, worker_private);
-	return BPF_CORE_READ(kthread, data);
-}
 
 /* The number of this work; 0: too many kinds. */
 static __noinline u32 number_work(const struct thread_work *work)
@@ -86,7 +59,7 @@ static __noinline u32 number_work(const struct thread_work *work)
  */
 static __noinline u32 work_of(struct task_struct *task, struct thread_slot *slot, bool may_be_last)
 {
-	struct worker___executes *worker = worker_of(task);
+	struct worker *worker = worker_of(task);
 	struct thread_work work = {};
 	const u64 *one = (void *)&work, *other = (void *)&slot->work;
 
