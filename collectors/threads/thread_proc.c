@@ -123,19 +123,33 @@ bool thread_proc_truth(int tid, int tgid, struct thread_truth *truth)
 	return true;
 }
 
-void thread_proc_name(int tid, int tgid, struct thread_slot *slot)
+/* A thread's comm, which may have any character, without the line's end. False: it is gone. */
+static bool read_comm(int tid, int tgid, char *name, size_t room)
 {
-	char text[64], *end;
+	char text[64];
+	size_t bytes;
 
 	if (!read_text(tid, tgid, "comm", text, sizeof(text)))
-		return;
+		return false;
+	bytes = strlen(text);
+	if (bytes)
+		bytes--;
+	if (bytes > room - 1)
+		bytes = room - 1;
+	memcpy(name, text, bytes);
+	name[bytes] = 0;
+	return true;
+}
+
+void thread_proc_names(int tid, int tgid, struct thread_slot *slot)
+{
+	bool is_read = read_comm(tid, tgid, slot->comm, sizeof(slot->comm));
+
 	/* Behind a kworker's own name stands what it works on. A rescuer's own name has a letter here. */
-	end = slot->is_kernel_thread && !strncmp(text, "kworker/", 8) &&
-			      strchr("0123456789u", text[8])
-		      ? text + strcspn(text, "-+\n")
-		      : text + strcspn(text, "\n");
-	*end = 0;
-	snprintf(slot->comm, sizeof(slot->comm), "%.*s", (int)sizeof(slot->comm) - 1, text);
+	if (is_read && slot->is_kernel_thread && !strncmp(slot->comm, "kworker/", 8) &&
+	    strchr("0123456789u", slot->comm[8]))
+		slot->comm[strcspn(slot->comm, "-+")] = 0;
+	read_comm(tgid, tgid, slot->process, sizeof(slot->process));
 }
 
 bool thread_proc_read(int tid, int tgid, struct thread_slot *slot)
@@ -154,9 +168,6 @@ bool thread_proc_read(int tid, int tgid, struct thread_slot *slot)
 	slot->tgid = tgid;
 	slot->is_kernel_thread = (flags & PF_KTHREAD) != 0;
 	slot->key.state = state_of(state);
-	thread_proc_name(tid, tgid, slot);
-	if (read_text(tgid, tgid, "comm", text, sizeof(text)))
-		snprintf(slot->process, sizeof(slot->process), "%.*s",
-			 (int)strcspn(text, "\n") < 15 ? (int)strcspn(text, "\n") : 15, text);
+	thread_proc_names(tid, tgid, slot);
 	return thread_proc_truth(tid, tgid, &slot->before);
 }

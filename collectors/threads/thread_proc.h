@@ -27,7 +27,7 @@ bool thread_proc_read(int tid, int tgid, struct thread_slot *slot);
 /* Reads the counts of a living thread, but for its delay in I/O. False: it is gone. */
 bool thread_proc_truth(int tid, int tgid, struct thread_truth *truth);
 
-/* Reads its present name. */
-void thread_proc_name(int tid, int tgid, struct thread_slot *slot);
+/* Reads its present names. */
+void thread_proc_names(int tid, int tgid, struct thread_slot *slot);
 
 #endif

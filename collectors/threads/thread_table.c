@@ -69,7 +69,7 @@ bool thread_table_write(struct thread_slot *slot, bool same_tids)
 		bool read = tid && thread_proc_truth(tid, tgid, &slot->after);
 
 		if (read)
-			thread_proc_name(tid, tgid, slot);
+			thread_proc_names(tid, tgid, slot);
 		kept.times = kept.times && read;
 		kept.io = kept.io && read;
 	}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -138,6 +139,20 @@ def test_each_thread_of_many_has_a_slot(tmp_path: Path) -> None:
     assert notes.get("new threads without a slot", 0) == 0
     born = sum(line["comm"] == "births" for line in run.lines("thread"))
     assert born == BIRTHS + 1
+
+
+def test_a_thread_that_lives_on_has_its_own_names(tmp_path: Path) -> None:
+    """Not those that it was born with; and with any character."""
+    code = 'import time; open("/proc/self/comm", "w").write("a\\n-b"); time.sleep(1000)'
+    with cgroup() as group, recording(tmp_path / "out", "--collect", "threads") as run:
+        child = run_inside(group, [sys.executable, "-c", code])
+        while Path(f"/proc/{child.pid}/comm").read_text() != "a\n-b\n":
+            time.sleep(0.01)
+        run.stop()
+        child.kill()
+        child.wait()
+    [line] = [line for line in run.lines("thread") if line["tid"] == child.pid]
+    assert (line["end_ns"], line["comm"], line["process"]) == (None, "a\n-b", "a\n-b")
 
 
 def test_nothing_is_lost_where_the_maps_are_small(program: Path, tmp_path: Path) -> None:
