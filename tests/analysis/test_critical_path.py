@@ -41,6 +41,7 @@ THREADS: dict[int, tuple[str, str]] = {
 }
 STACKS: list[dict[str, Any]] = [
     {"stack_id": 1, "frames": ["schedule+0x1", "jbd2_log_wait_commit+0x9", "ext4_sync_file+0x2"]},
+    {"stack_id": 3, "frames": ["schedule+0x1", "do_nanosleep+0x9", "hrtimer_nanosleep+0x2"]},
     {"stack_id": 2, "frames": ["schedule+0x1", "do_wait+0x9", "kernel_wait4+0x2"]},
 ]
 
@@ -277,6 +278,19 @@ def test_several_threads_at_work_are_all_roots(tmp_path: Path) -> None:
     sums = {end.text: round(end.ns / MS) for end in ends(found.shares)}
     assert sums["at the device: write journal"] == 700
     assert sums["running: the workload"] == 900 + 98 + 100
+
+
+def test_thread_that_looks_now_and_then_is_no_root(tmp_path: Path) -> None:
+    """It sleeps by a timer of its own again and again, while its child is at work."""
+    schedule = Schedule()
+    schedule.switch(0, 0, CHILD, cpu=1)
+    for t in range(0, 900, 100):
+        schedule.switch(t, 0, APP, cpu=0)
+        schedule.switch(t + 1, APP, 0, cpu=0, stack_id=3)
+        schedule.wake(t + 100, APP, 0, context="hardirq", cause="timer")
+    found = measured(write(tmp_path / "run", schedule))
+    assert (found.is_one, found.name) == (True, "child")
+    assert {end.text for end in ends(found.shares)} == {"running: the workload"}
 
 
 def test_time_given_up_is_stated(tmp_path: Path) -> None:

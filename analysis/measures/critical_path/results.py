@@ -19,9 +19,9 @@ from analysis.measures.critical_path.occupancy import make_occupancy
 from analysis.measures.critical_path.owners import Owners, WorkRoles, make_owners
 from analysis.measures.critical_path.pieces import Kind, Pieces, TooLongError
 from analysis.measures.critical_path.requests import KnownRequests, RequestLabels, known_requests
-from analysis.measures.critical_path.roots import Roots, choose_roots
+from analysis.measures.critical_path.roots import MOST_PAUSED, Roots, choose_roots
 from analysis.measures.critical_path.share import OwnWaits, Share
-from analysis.measures.critical_path.stretches import NONE, Spans, spans
+from analysis.measures.critical_path.stretches import NONE, Mask, Spans, spans
 from analysis.measures.critical_path.sums import Sums, Whose
 from analysis.measures.critical_path.wakes import make_wakes
 from analysis.measures.critical_path.walk import Walk
@@ -161,7 +161,7 @@ def measure_path(
     causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks, is_kernel)
     is_workload = np.array([role == WORKLOAD for role in owners.role], dtype=np.bool_)
     voluntary = is_voluntary(causes)
-    roots = choose_roots(
+    roots, busy = choose_roots(
         intervals,
         np.flatnonzero(is_workload),
         owners.start_ns,
@@ -174,6 +174,11 @@ def measure_path(
     occupancy = make_occupancy(switches, window.start_ns, window.end_ns)
     idle = is_idle(intervals, is_kernel, switches.state.labels)
     walk = Walk(intervals, wakes, requests.requests, occupancy, voluntary, idle, is_workload)
+    try:
+        if roots.is_one and busy.thread.size and _is_paused(walk, roots, voluntary):
+            roots = busy
+    except TooLongError as error:
+        return NoPath(str(error))
     works = WorkRoles(owners, functions, tested)
     whose = Whose(owners, works)
     sums = Sums(intervals, causes, occupancy, requests.labels, events, tables.phases, timeline, whose)
@@ -208,6 +213,13 @@ def measure_path(
         if size <= KEPT_PIECES_MOST
         else None,
     )
+
+
+def _is_paused(walk: Walk, roots: Roots, voluntary: Mask) -> bool:
+    """Whether the path of these roots is mostly pauses of their own will, or of whom they wait for."""
+    pieces = walk.pieces(roots.thread, roots.begin, roots.end)
+    paused = (pieces.kind == Kind.TIMER) & voluntary[pieces.interval]
+    return int(pieces.ns[paused].sum()) > MOST_PAUSED * int((roots.end - roots.begin).sum())
 
 
 def _lots(walk: Walk, roots: Roots) -> Iterator[Pieces]:

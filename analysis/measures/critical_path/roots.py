@@ -5,12 +5,13 @@ A thread is at work unless it sleeps of its own will: by the cause of its stack 
 of its own), or without a known cause in an interruptible sleep that no request or kernel thread ends. If not
 more than ONE_THREAD threads are at work on average, the path is that of one thread, the workload's longest:
 it waits for whoever else is at work. Else it is the mean over the threads that are at work at least
-LEAST_SHARE of their life.
+LEAST_SHARE of their life. So it is, too, where the one thread's path is mostly its own pauses: it then looks
+now and then how far the others are (fio does), and does not wait for them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from analysis.tables.store import I64
 
 ONE_THREAD = 1.5
 LEAST_SHARE = 0.5
+MOST_PAUSED = 0.5  # of the path of one thread
 LEAST_OF_MOST = 0.01  # threads at work for less than this share of the busiest one's time are no roots
 
 
@@ -41,8 +43,10 @@ def choose_roots(
     end_ns: I64,
     is_voluntary: Mask,
     window: tuple[int, int],
-) -> Roots:
-    """workload: the workload's threads. start_ns, end_ns: of each thread's life, 0: not known.
+) -> tuple[Roots, Roots]:
+    """The roots, and all threads at work: the same, if there are several roots.
+
+    workload: the workload's threads. start_ns, end_ns: of each thread's life, 0: not known.
 
     is_voluntary: of each interval, a sleep of the thread's own will. window: the workload's time.
     """
@@ -53,7 +57,8 @@ def choose_roots(
     workload, begin, end = workload[alive], begin[alive], end[alive]
     none = np.zeros(0, dtype=np.int64)
     if not workload.size:
-        return Roots(none.astype(np.int32), none, none, True, 0.0)
+        nobody = Roots(none.astype(np.int32), none, none, True, 0.0)
+        return nobody, nobody
     rank = np.full(intervals.numbers.size, -1)
     rank[workload] = np.arange(workload.size)
     of = rank[intervals.thread]
@@ -63,7 +68,8 @@ def choose_roots(
     work = np.bincount(of[rows], np.maximum(ns, 0), workload.size)
     at_work = float(work.sum()) / (last - first)
     chosen = np.flatnonzero((work >= LEAST_SHARE * (end - begin)) & (work >= LEAST_OF_MOST * work.max()))
-    if at_work <= ONE_THREAD or not chosen.size:
-        chosen = np.array([int(np.argmax(end - begin))])  # of several, the one that was first seen
-        return Roots(workload[chosen].astype(np.int32), begin[chosen], end[chosen], True, at_work)
-    return Roots(workload[chosen].astype(np.int32), begin[chosen], end[chosen], False, at_work)
+    busy = Roots(workload[chosen].astype(np.int32), begin[chosen], end[chosen], chosen.size == 1, at_work)
+    if at_work > ONE_THREAD and chosen.size:
+        return replace(busy, is_one=False), busy
+    longest = np.array([int(np.argmax(end - begin))])  # of several, the one that was first seen
+    return Roots(workload[longest].astype(np.int32), begin[longest], end[longest], True, at_work), busy
