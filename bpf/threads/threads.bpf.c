@@ -84,6 +84,12 @@ static __always_inline void end_state(struct thread_slot *slot, const struct mom
 	add_time(slot, &piece, count);
 }
 
+/* How long the present task of a CPU has run. */
+static __always_inline u64 present_run_ns(const struct cpu_time *of_cpu, u64 now_ns)
+{
+	return of_cpu->since_ns && now_ns > of_cpu->since_ns ? now_ns - of_cpu->since_ns : 0;
+}
+
 /* Notes who has run on a CPU so far, to know later who ran while the thread waited for the CPU. */
 static __always_inline void note_runners(struct thread_slot *slot, u32 cpu, u64 now_ns)
 {
@@ -92,13 +98,29 @@ static __always_inline void note_runners(struct thread_slot *slot, u32 cpu, u64 
 	slot->cpu = cpu;
 	for (u32 i = 0; i < THREAD_ROLES; i++)
 		slot->ran_ns[i] = of_cpu->ran_ns[i];
-	if (of_cpu->since_ns && now_ns > of_cpu->since_ns)
-		slot->ran_ns[of_cpu->role % THREAD_ROLES] += now_ns - of_cpu->since_ns;
+	slot->ran_ns[of_cpu->role % THREAD_ROLES] += present_run_ns(of_cpu, now_ns);
+}
+
+/*
+ * The thread waits for another CPU from now on. What is noted becomes the new CPU's, less what has run on the old one while
+ * the thread waited for that. The new CPU, where it is not this one, may be in a switch meanwhile: then its last run counts
+ * twice, or not.
+ */
+static __always_inline void move_runners(struct thread_slot *slot, u32 cpu, u64 now_ns)
+{
+	struct cpu_time *from = &cpu_times[slot->cpu & (BIN_CPUS - 1)];
+	struct cpu_time *to = &cpu_times[cpu & (BIN_CPUS - 1)];
+
+	slot->cpu = cpu;
+	for (u32 i = 0; i < THREAD_ROLES; i++)
+		slot->ran_ns[i] += to->ran_ns[i] - from->ran_ns[i];
+	slot->ran_ns[to->role % THREAD_ROLES] += present_run_ns(to, now_ns);
+	slot->ran_ns[from->role % THREAD_ROLES] -= present_run_ns(from, now_ns);
 }
 
 /*
  * The role that ran longest on the CPU while the thread waited, and for how long. Where the thread was moved to this CPU
- * meanwhile, who ran here last is known, not who ran there.
+ * unseen, who ran here last is known, not who ran there.
  */
 static __always_inline u32 longest_runner(struct thread_slot *slot, const struct cpu_time *of_cpu,
 					  u32 cpu, u64 wait_ns, u64 *most_ns)
@@ -643,6 +665,17 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	slot->key.work = work;
 	note_runners(slot, cpu_of(task), now.ns);
 	leave(epoch);
+	return 0;
+}
+
+/* A thread that waits for a CPU is moved to another one. Under the lock of the old CPU's queue, but for a task that is woken. */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(sched_migrate_task, struct task_struct *task, int cpu)
+{
+	struct thread_slot *slot = slot_of(find_context(task));
+
+	if (slot && slot->key.state == THREAD_STATE_RUNNABLE && !is_over)
+		move_runners(slot, cpu, bpf_ktime_get_ns());
 	return 0;
 }
 

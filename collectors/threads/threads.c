@@ -222,6 +222,7 @@ static int attach_programs(void)
 		{ &skel->links.sched_process_exec, skel->progs.sched_process_exec },
 		{ &skel->links.sched_wakeup_new, skel->progs.sched_wakeup_new },
 		{ &skel->links.sched_wakeup, skel->progs.sched_wakeup },
+		{ &skel->links.sched_migrate_task, skel->progs.sched_migrate_task },
 		{ &skel->links.sched_switch, skel->progs.sched_switch },
 	};
 

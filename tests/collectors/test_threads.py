@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -208,3 +209,37 @@ def test_a_kworker_waits_for_a_cpu_for_the_work_it_then_runs(tmp_path: Path) -> 
     of_disk = waits["work_name"] == disk.name.encode()
     assert waits["count"][of_disk].sum() > 300
     assert waits["ns"][waits["work_id"] == 0].sum() < 0.05 * waits["ns"].sum()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_who_ran_is_known_of_a_thread_that_moves(program: Path, tmp_path: Path) -> None:
+    """A hog waits on a CPU that another one has to itself, and is sent on to a CPU that others use."""
+    taken, shared = sorted(os.sched_getaffinity(0))[:2]
+    stay_ns, rounds = 20 * MS, 8
+    alone = ["chrt", "--fifo", "1", "taskset", "-c", str(taken)]
+    with (
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "threads", "--cgroup", str(group)) as run,
+    ):
+        other = subprocess.Popen(["taskset", "-c", str(shared), program, "hog", "9000"], text=True)
+        hogs = [run_inside(group, [*words, program, "hog", "9000"]) for words in (alone, [])]
+        time.sleep(0.1)
+        tid = max(int(task.name) for task in Path(f"/proc/{hogs[1].pid}/task").iterdir())
+        waited_ns = 0
+        for _ in range(rounds):
+            begin_ns = time.monotonic_ns()
+            os.sched_setaffinity(tid, {taken})
+            time.sleep(stay_ns / 1e9)
+            waited_ns += time.monotonic_ns() - begin_ns
+            os.sched_setaffinity(tid, {shared})
+            time.sleep(0.01)
+        for process in (*hogs, other):
+            process.kill()
+            process.communicate()
+    rows = rows_of(run, tid)
+    waits = rows[rows["state"] == state(run, "runnable")]
+    by = {
+        name: enum_value(run.out / "thread_time.rec", "thread_role", name) for name in ("workload", "unknown")
+    }
+    assert waits["ns"][waits["by"] == by["workload"]].sum() > 0.9 * waited_ns
+    assert waits["ns"][waits["by"] == by["unknown"]].sum() < 0.1 * waited_ns
