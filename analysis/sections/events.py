@@ -26,7 +26,8 @@ OWN_KINDS = {"ext3": "jbd2_", "ext4": "jbd2_", "xfs": "xfs_", "btrfs": "btrfs_",
 HIDDEN = {
     "btrfs": "kernels before 7.2 show the end of a Btrfs commit only; scrub, balance, superblocks and"
     " asynchronous discards have no tracepoint",
-    "xfs": "XFS's log forces do not tell whether somebody waits; a log write without one was due to its size",
+    "xfs": "of XFS's log forces that wait for no log buffer the end is not shown; a log write without a"
+    " force was due to its size",
     "nilfs2": "nilfs2 shows only its cleaner's stages",
 }
 WANTED = ("btrfs_ticket", "btrfs_flush_space", "xfs_grant_sleep")  # bytes are of the room that was asked for
@@ -38,7 +39,8 @@ DEFINITION = (
     " (direct_reclaim). dirty_throttle: a pause of a writer, as long as the kernel planned it."
     " writeback_inode: an inode of a round with many pages or a long time. asked before: from the request"
     " for a commit to its begin; running: age of the transaction; locked: waiting for open handles;"
-    " flushing: data that must be sent first; logging: until the commit record is on the disk."
+    " flushing: data that must be sent first; logging: until the commit record is on the disk. to the log:"
+    " until a force waits for a log buffer; log write: until that is written."
 )
 
 

@@ -13,10 +13,11 @@ from analysis.tables.row_time import RowTime
 from analysis.tables.spec import TableSpec, columns_of
 from analysis.tables.store import I64, Categorical, Column
 
-# Meaning of p1_ns to p5_ns by kind. The last three of jbd2_commit sum to the event's length.
+# Meaning of p1_ns to p5_ns by kind. The last three of jbd2_commit sum to its length, and xfs_log_force's.
 PHASES: Mapping[str, tuple[str, ...]] = {
     "btrfs_commit": ("preparing", "waiting for writers", "blocking", "writing", "ending"),
     "jbd2_commit": ("asked before", "running", "locked", "flushing", "logging"),
+    "xfs_log_force": ("to the log", "log write"),
 }
 
 
@@ -94,8 +95,8 @@ TABLE = TableSpec(
         Column("blocks", "int", "blocks", "blocks written or freed"),
         Column("bytes", "int", "bytes", "the same in bytes"),
         Column("count", "int", "", "handles, buffers, inodes or items"),
-        Column("p1_ns", "int", "ns", "jbd2_commit: from the request for it to its begin"),
-        Column("p2_ns", "int", "ns", "jbd2_commit: the transaction ran, before the commit"),
+        Column("p1_ns", "int", "ns", "jbd2_commit: asked before; xfs_log_force: to the log"),
+        Column("p2_ns", "int", "ns", "jbd2_commit: running, before it; xfs_log_force: log write"),
         Column("p3_ns", "int", "ns", "jbd2_commit: locked, waiting for open handles to end"),
         Column("p4_ns", "int", "ns", "jbd2_commit: flushing, sending the data that must go first"),
         Column("p5_ns", "int", "ns", "jbd2_commit: logging, until the commit record is on the disk"),
@@ -107,11 +108,14 @@ TABLE = TableSpec(
         " locked (waits for open handles), p4 flushing (submits ordered data) and p5 logging (waits for data"
         " and log) sum to its length. Why: the asker is the task that woke the journal's thread; without"
         " one, an fsync whose file waits for this transaction.\n"
-        "jbd2_checkpoint: in the task that needs room; `count` buffers written, `blocks` freed in the"
-        " journal, `sequence` last transaction dropped. jbd2_fast_commit: `blocks`.\n"
-        "xfs_log_force: one moment; `sequence` 0 = the whole log. xfs_grant_sleep: `bytes` wanted."
-        " xfs_cil_wait: one moment. xfs_ail_push: `count` items pushed, `blocks` items that were pinned; a"
-        " run of items less than 20 ms apart, of at most 0.1 s.\n"
+        "jbd2_checkpoint: in the task that needs room, until the journal's tail has moved or the task has"
+        " its handle; `count` buffers written, `blocks` freed in the journal, `sequence` last transaction"
+        " dropped. jbd2_fast_commit: `blocks`.\n"
+        "xfs_log_force: `sequence` 0 = the whole log; p1 to the log (until it waits for a log buffer) and p2"
+        " log write (until those who wait for that buffer are woken) sum to its length. A force that waits"
+        " for no buffer, and each on kernels that do not show these waits (5.10), is one moment."
+        " xfs_grant_sleep: `bytes` wanted. xfs_cil_wait: one moment. xfs_ail_push: `count` items pushed,"
+        " `blocks` items that were pinned; a run of items less than 20 ms apart, of at most 0.1 s.\n"
         "btrfs_commit: `sequence` transaction, phases only where the kernel (7.2) reports each state; the"
         " begin leaves out waits for the commit before. btrfs_ticket: a wait for `bytes`. btrfs_flush_space:"
         " one moment, after a step; `sequence` number of enum btrfs_flush_state.\n"

@@ -14,7 +14,7 @@ from analysis.tables.store import Column, Stored
 
 @dataclass(frozen=True, slots=True)
 class EventKind:
-    """One kind of event. why: why it is not shown; empty if it is."""
+    """One kind of event. why: why it is not shown; if it is, what of it is not."""
 
     is_shown: bool
     why: str
@@ -48,7 +48,9 @@ TABLE = TableSpec(
     columns=(
         Column("kind", "string", "", "kind, as in the table event"),
         Column("shown", "bool", "", "events of this kind were recorded if there were any"),
-        Column("why", "string", "", "why not: no tracepoint, no module, refused; empty if shown"),
+        Column(
+            "why", "string", "", "why not: no tracepoint, no module, refused; if shown: what of it is not"
+        ),
     ),
     lines=_rows,
     read=_read,

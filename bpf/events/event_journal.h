@@ -392,6 +392,15 @@ int BPF_PROG(journal_end_commit, struct journal_s *journal)
 	return 0;
 }
 
+/* Forced ones, of all tasks: the most that handle starts have to look for. */
+static u32 open_checkpoints;
+
+static __always_inline void end_forced_checkpoint(struct open_event *open)
+{
+	__sync_fetch_and_sub(&open_checkpoints, 1);
+	end_event(open, bpf_ktime_get_ns());
+}
+
 /*
  * A checkpoint that is forced, in the task that needs room in the journal. result: 1, buffers must be written; else it
  * was enough to move the journal's tail, which ends the checkpoint before.
@@ -400,12 +409,11 @@ SEC("tp_btf/jbd2_checkpoint")
 int BPF_PROG(journal_checkpoint, struct journal_s *journal, int result)
 {
 	NEEDED(journal);
-	u64 now = bpf_ktime_get_ns();
 	struct open_event *open = find_event(EVENT_KIND_JBD2_CHECKPOINT);
 	bool is_umount;
 
 	if (open && (result <= 0 || open->subject != (u64)journal)) {
-		end_event(open, now);
+		end_forced_checkpoint(open);
 		open = NULL;
 	}
 	if (open || result <= 0)
@@ -413,9 +421,10 @@ int BPF_PROG(journal_checkpoint, struct journal_s *journal, int result)
 	is_umount = BPF_CORE_READ(journal, j_flags) & JBD2_UNMOUNT;
 	open = begin_event(EVENT_KIND_JBD2_CHECKPOINT,
 			   is_umount ? EVENT_WHY_UMOUNT : EVENT_WHY_SPACE,
-			   BPF_CORE_READ(journal, j_fs_dev, bd_dev), now);
+			   BPF_CORE_READ(journal, j_fs_dev, bd_dev), bpf_ktime_get_ns());
 	if (!open)
 		return 0;
+	__sync_fetch_and_add(&open_checkpoints, 1);
 	open->subject = (u64)journal;
 	open->message.record.asker_call = call_of(my_context());
 	enter_event(open);
@@ -432,7 +441,6 @@ int BPF_PROG(journal_checkpoint_stats, u32 dev, u32 transaction,
 
 	if (!open)
 		return 0;
-	open->mark_ns = bpf_ktime_get_ns();
 	open->message.record.sequence = transaction;
 	open->message.record.count += BPF_CORE_READ(stats, cs_written);
 	return 0;
@@ -445,10 +453,27 @@ int BPF_PROG(journal_tail, struct journal_s *journal, u32 transaction, unsigned 
 {
 	struct open_event *open = find_event(EVENT_KIND_JBD2_CHECKPOINT);
 
-	if (!open || !open->mark_ns)
+	if (!open)
 		return 0;
 	open->message.record.blocks = freed;
-	end_event(open, bpf_ktime_get_ns());
+	end_forced_checkpoint(open);
+	return 0;
+}
+
+/*
+ * A checkpoint that met a buffer of the running transaction waits for its commit, which may write the new tail itself. The
+ * task then gets its handle. Hot: every handle.
+ */
+SEC("tp_btf/jbd2_handle_start")
+int BPF_PROG(journal_handle)
+{
+	struct open_event *open;
+
+	if (!*(volatile u32 *)&open_checkpoints)
+		return 0;
+	open = find_event(EVENT_KIND_JBD2_CHECKPOINT);
+	if (open)
+		end_forced_checkpoint(open);
 	return 0;
 }
 

@@ -70,6 +70,16 @@ struct xlog {
 	struct xfs_mount *l_mp;
 };
 
+enum xlog_iclog_state {
+	XLOG_STATE_ACTIVE,
+	XLOG_STATE_DIRTY,
+};
+
+/* A log buffer (iclog). */
+struct xlog_in_core {
+	enum xlog_iclog_state ic_state;
+};
+
 struct xlog_ticket {
 	int t_unit_res;
 };

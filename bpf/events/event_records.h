@@ -101,10 +101,20 @@ struct event_record {
 	char comm[16]; /* of tid */
 };
 
-/* On the way to the recorder, which turns the address into what the record lacks: no kernel address is written. */
+/* What a message says. An XFS log force is put together by the recorder, of several. */
+enum event_step {
+	EVENT_STEP_WHOLE, /* an event */
+	EVENT_STEP_LOG_WAITS, /* a thread waits for a log buffer to be written, or would if it was not written yet */
+	EVENT_STEP_LOG_DONE, /* a log buffer is written: those that waited for it are woken */
+};
+
+/* On the way to the recorder, which turns the addresses into what the record lacks: no kernel address is written. */
 struct event_message {
 	struct event_record record;
-	u64 address; /* xfs_log_force: in the function that asked. btrfs_commit: the file system. Else 0 */
+	u64 address; /* xfs_log_force, LOG_WAITS: in the function that asked. btrfs_commit: the file system. Else 0 */
+	u64 log_buffer; /* of the last two steps; 0: it was written before */
+	enum event_step step;
+	u32 pad;
 };
 
 /* An event that has begun, by the task that is in it. */

@@ -2,6 +2,9 @@
 /*
  * XFS: log forces, waits for log space, pushes of the AIL (the list of logged items that are not in place yet).
  *
+ * A force that waits ends as the log buffer that it waits for is written; the kernel tells when it wakes the waiters of
+ * that buffer, and not for whom. Of a force that waits for no buffer only the begin is seen.
+ *
  * A push has no begin and no end of its own: items that the thread xfsaild takes up less than AIL_GAP_NS apart are one,
  * of at most AIL_MOST_NS.
  */
@@ -36,6 +39,41 @@ int BPF_PROG(xfs_force, struct xfs_mount *mount, u64 lsn, unsigned long caller)
 	message.record.asker_tid = message.record.tid;
 	message.address = caller;
 	send(&message);
+	return 0;
+}
+
+static __always_inline void send_step(enum event_step step, u64 log_buffer, unsigned long caller)
+{
+	struct event_message message;
+
+	__builtin_memset(&message, 0, sizeof(message));
+	message.record.kind = EVENT_KIND_XFS_LOG_FORCE;
+	message.record.end_ns = bpf_ktime_get_ns();
+	message.record.tid = this_tid();
+	message.address = caller;
+	message.log_buffer = log_buffer;
+	message.step = step;
+	send(&message);
+}
+
+/* The log's lock is held here, and as a buffer is written: the messages are in the order of what they tell. */
+SEC("tp_btf/xlog_iclog_wait_on")
+int BPF_PROG(xfs_log_wait, struct xlog_in_core *buffer, unsigned long caller)
+{
+	NEEDED(buffer);
+	enum xlog_iclog_state state = BPF_CORE_READ(buffer, ic_state);
+	bool is_written = state == bpf_core_enum_value(enum xlog_iclog_state, XLOG_STATE_ACTIVE) ||
+			  state == bpf_core_enum_value(enum xlog_iclog_state, XLOG_STATE_DIRTY);
+
+	send_step(EVENT_STEP_LOG_WAITS, is_written ? 0 : (u64)buffer, caller);
+	return 0;
+}
+
+SEC("tp_btf/xlog_iclog_clean")
+int BPF_PROG(xfs_log_done, struct xlog_in_core *buffer)
+{
+	NEEDED(buffer);
+	send_step(EVENT_STEP_LOG_DONE, (u64)buffer, 0);
 	return 0;
 }
 

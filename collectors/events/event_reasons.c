@@ -44,6 +44,14 @@ static bool is_function(const char *symbol, const char *name)
 	return !strncmp(symbol, name, bytes) && (!symbol[bytes] || symbol[bytes] == '.');
 }
 
+bool is_log_push(uint64_t caller)
+{
+	uint64_t offset;
+	const char *symbol = ksyms_symbol(caller, &offset);
+
+	return symbol && !strncmp(symbol, "xlog_cil_push", strlen("xlog_cil_push"));
+}
+
 bool reason_of_force(uint64_t caller, enum event_why *why)
 {
 	static const struct {

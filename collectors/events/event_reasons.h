@@ -14,5 +14,7 @@ struct btf;
 void reasons_of_writeback(const struct btf *btf, uint8_t *reasons);
 /* Why XFS forces its log, by an address in the function that asks. False: this is a force's second report. */
 bool reason_of_force(uint64_t caller, enum event_why *why);
+/* Is this an address in the function that writes the log, which waits for earlier buffers in its own right? */
+bool is_log_push(uint64_t caller);
 
 #endif

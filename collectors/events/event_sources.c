@@ -28,6 +28,7 @@ static const struct source_program {
 	{ "journal_checkpoint", "jbd2_checkpoint", "jbd2", "journal_s", SOURCE_JOURNAL, 2 },
 	{ "journal_checkpoint_stats", "jbd2_checkpoint_stats", "jbd2", NULL, SOURCE_JOURNAL, 3 },
 	{ "journal_tail", "jbd2_update_log_tail", "jbd2", NULL, SOURCE_JOURNAL, 4 },
+	{ "journal_handle", "jbd2_handle_start", "jbd2", NULL, SOURCE_JOURNAL, 0 },
 	{ "journal_sync_enter", "ext4_sync_file_enter", "ext4", "file", SOURCE_JOURNAL, 1 },
 	{ "journal_sync_exit", "ext4_sync_file_exit", "ext4", "inode", SOURCE_JOURNAL, 1 },
 	{ "journal_sync_fs", "ext4_sync_fs", "ext4", "super_block", SOURCE_JOURNAL, 1 },
@@ -36,6 +37,8 @@ static const struct source_program {
 	{ "journal_lazy_init", "ext4_lazy_itable_init", "ext4", "super_block", SOURCE_JOURNAL, 2 },
 	{ "journal_discard", "ext4_discard_blocks", "ext4", "super_block", SOURCE_JOURNAL, 3 },
 	{ "xfs_force", "xfs_log_force", "xfs", "xfs_mount", SOURCE_XFS, 3 },
+	{ "xfs_log_wait", "xlog_iclog_wait_on", "xfs", "xlog_in_core", SOURCE_XFS, 2 },
+	{ "xfs_log_done", "xlog_iclog_clean", "xfs", "xlog_in_core", SOURCE_XFS, 1 },
 	{ "xfs_grant_sleep", "xfs_log_grant_sleep", "xfs", "xlog", SOURCE_XFS, 2 },
 	{ "xfs_grant_wake", "xfs_log_grant_wake", "xfs", NULL, SOURCE_XFS, 0 },
 	{ "xfs_cil_wait", "xfs_log_cil_wait", "xfs", "xlog", SOURCE_XFS, 1 },
@@ -172,6 +175,24 @@ bool sources_find(void)
 	return true;
 }
 
+bool source_shows_log_waits(void)
+{
+	return find_program("xfs_log_wait") && find_program("xfs_log_done");
+}
+
+/* What of a kind that is shown is not known. */
+static const char *not_known(enum event_kind kind)
+{
+	if (kind == EVENT_KIND_XFS_LOG_FORCE)
+		return source_shows_log_waits() ? "of a force that waits for no log buffer: the end"
+						: "the end: no tracepoint";
+	if (kind == EVENT_KIND_XFS_AIL_PUSH)
+		return "begin and end: its first and last item stand in";
+	if (kind == EVENT_KIND_XFS_CIL_WAIT)
+		return "the end: no tracepoint";
+	return "";
+}
+
 bool source_is_here(enum event_source source)
 {
 	for (size_t i = 0; i < PROGRAMS; i++)
@@ -235,7 +256,8 @@ int sources_write(const struct options *options, unsigned int refused)
 		const char *why = why_unseen(kinds[i].program, refused);
 		int bytes = snprintf(line, sizeof(line),
 				     "{\"kind\":\"%s\",\"shown\":%s,\"why\":\"%s\"}\n",
-				     kinds[i].name, why ? "false" : "true", why ? why : "");
+				     kinds[i].name, why ? "false" : "true",
+				     why ? why : not_known(kinds[i].kind));
 
 		if (!jsonl_append(&file, line, bytes))
 			break;

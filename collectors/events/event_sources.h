@@ -29,6 +29,8 @@ bool sources_find(void);
 int sources_choose(struct bpf_object *object, unsigned int sources);
 /* Has this source a program that this kernel can run? */
 bool source_is_here(enum event_source source);
+/* Can the end of a wait for the log of XFS be seen? */
+bool source_shows_log_waits(void);
 /* As in the tables. */
 const char *source_kind_name(enum event_kind kind);
 /* event_kind.jsonl: each kind, and whether events of it can be seen. refused: bits of sources. 0, or -1 with errno. */

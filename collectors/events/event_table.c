@@ -13,6 +13,8 @@
 
 #include "common/records.h"
 #include "event_reasons.h"
+#include "event_sources.h"
+#include "log_forces.h"
 #include "recorder/clock.h"
 #include "recorder/collector.h"
 #include "recorder/rec_file.h"
@@ -35,6 +37,7 @@ static struct {
 } commits[COMMITS]; /* of Btrfs */
 static int commit_count;
 static uint64_t doubles;
+static bool log_waits; /* of XFS, are shown */
 
 static void flush(void)
 {
@@ -97,9 +100,14 @@ static int take(void *unused, void *data, size_t bytes)
 	if (bytes < sizeof(message))
 		return 0;
 	memcpy(&message, data, sizeof(message));
-	if (message.record.kind == EVENT_KIND_XFS_LOG_FORCE &&
-	    !reason_of_force(message.address, &message.record.why)) {
-		doubles++;
+	if (message.record.kind == EVENT_KIND_XFS_LOG_FORCE) {
+		if (message.step == EVENT_STEP_WHOLE &&
+		    !reason_of_force(message.address, &message.record.why))
+			doubles++;
+		else if (log_waits)
+			log_forces_take(&message, add);
+		else
+			add(&message.record);
 		return 0;
 	}
 	if (message.record.kind != EVENT_KIND_BTRFS_COMMIT || !message.address) {
@@ -123,6 +131,7 @@ int event_table_open(const struct options *options, struct events_bpf *skel,
 	file = rec_file_open(options, "event", bpf_object__btf(skel->obj), "event_record", NULL);
 	if (!file)
 		return -1;
+	log_waits = source_shows_log_waits();
 	ring = ring_buffer__new(bpf_map__fd(skel->maps.messages), take, NULL, NULL);
 	return ring ? 0 : -1;
 }
@@ -151,6 +160,7 @@ void event_table_drain(bool last)
 {
 	end_commits(last);
 	ring_buffer__consume(ring);
+	log_forces_age(last, add);
 	if (last) {
 		end_commits(true);
 		take_open();
