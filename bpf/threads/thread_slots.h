@@ -157,7 +157,9 @@ struct cpu_time {
 	u64 ran_ns[THREAD_ROLES];
 	u64 role;		/* of the present task */
 	u64 last_ns, last_role; /* of the run before */
-	u64 pad[4];
+	u64 task;		/* address of the present task; 0: it has no slot */
+	u64 slot;		/* its slot */
+	u64 pad[2];
 };
 
 /* Counts of one CPU. */
@@ -172,6 +174,7 @@ struct thread_counts {
 	u64 map_full, map_busy;
 	u64 wake_missed;  /* a sleep that ended at a switch to the thread */
 	u64 run_missed;	  /* a run whose begin was not seen */
+	u64 end_missed;	  /* a run whose end was not seen */
 	u64 sleep_missed; /* a sleep whose begin was not seen */
 	u64 wait_missed;  /* a wait for a CPU whose begin was not seen */
 	u64 no_context;	  /* switches from a task without a slot */

@@ -373,14 +373,23 @@ static __always_inline u64 run_ns_of(struct task_struct *task)
 static __always_inline void end_state_at(struct thread_slot *slot, u64 at_ns,
 					 const struct moment *now, struct thread_counts *count)
 {
-	struct moment then = { .ns = at_ns };
+	struct piece piece = { .begin_ns = slot->since_ns,
+			       .begin_bin = slot->since_bin,
+			       .end_ns = at_ns,
+			       .whole_ns = at_ns - slot->since_ns };
 
 	if (at_ns <= slot->since_ns || at_ns > now->ns)
 		return;
-	then.bin = bin_of(&cuts, bin_ns, at_ns);
-	end_state(slot, &then, count);
-	slot->since_ns = then.ns;
-	slot->since_bin = then.bin;
+	piece.end_bin = bin_of(&cuts, bin_ns, at_ns);
+	if (piece.end_bin == now->bin) {
+		add_time(slot, &piece, count);
+	} else {
+		/* The recorder may be emptying that bin. */
+		count->intervals++;
+		pass_on(&slot->key, &piece, count);
+	}
+	slot->since_ns = at_ns;
+	slot->since_bin = piece.end_bin;
 }
 
 /*
@@ -418,6 +427,41 @@ static __noinline int begin_unseen_wait(struct thread_slot *slot, struct task_st
 	count->wait_missed++;
 	end_state_at(slot, slot->since_ns + run_ns, now, count);
 	set_state(slot, THREAD_STATE_RUNNABLE);
+	return 0;
+}
+
+/*
+ * The CPU's present task, as far as known, is not the one that leaves it: its own way off was not seen. The scheduler's account
+ * says how long it ran; it is taken to sleep since, and the task that leaves now to have run.
+ */
+static __noinline int end_unseen_end(struct cpu_time *of_cpu, struct task_struct *prev,
+				     const struct moment *now, struct thread_counts *count)
+{
+	struct task_struct___time *of = (void *)of_cpu->task;
+	struct thread_slot *of_prev = slot_of(find_context(prev)), *slot;
+	u64 end_ns = now->ns - (prev->pid ? run_ns_of(prev) : 0), ran_ns;
+	u32 at = of_cpu->slot;
+
+	count->end_missed++;
+	slot = bpf_map_lookup_elem(&slots, &at);
+	/* Else it has been woken since, or is gone; or it is a kworker, whose work is read as it leaves. */
+	if (slot && slot->key.state == THREAD_STATE_RUNNING && !slot->wait_end_ns &&
+	    slot->since_ns <= end_ns && slot->tid == BPF_CORE_READ(of, pid)) {
+		ran_ns = BPF_CORE_READ(of, se.sum_exec_runtime) - slot->ran_total_ns;
+		if (slot->since_ns + ran_ns < end_ns)
+			end_ns = slot->since_ns + ran_ns;
+		end_state_at(slot, end_ns, now, count);
+		slot->key.state = THREAD_STATE_SLEEPING;
+		slot->key.stack_id = -1;
+	}
+	if (end_ns > of_cpu->since_ns) {
+		of_cpu->ran_ns[of_cpu->role % THREAD_ROLES] += end_ns - of_cpu->since_ns;
+		of_cpu->since_ns = end_ns;
+	}
+	if (!prev->pid)
+		of_cpu->role = THREAD_ROLE_IDLE;
+	else
+		of_cpu->role = of_prev && of_prev->role ? of_prev->role : role_outside(prev);
 	return 0;
 }
 
@@ -568,6 +612,8 @@ switch_in(struct task_struct *next, u32 cpu, const struct moment *now, struct th
 		end_state(slot, now, count);
 	}
 	slot->switches++;
+	cpu_times[cpu & (BIN_CPUS - 1)].task = (u64)next;
+	cpu_times[cpu & (BIN_CPUS - 1)].slot = context->thread_slot - 1;
 	slot->ran_total_ns = ((struct task_struct___time *)next)->se.sum_exec_runtime;
 	begin_state(slot, THREAD_STATE_RUNNING, now);
 	return slot->role;
@@ -588,6 +634,9 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	epoch = enter();
 	now = moment_now();
 	count->switches++;
+	if (of_cpu->task && of_cpu->task != (u64)prev)
+		end_unseen_end(of_cpu, prev, &now, count);
+	of_cpu->task = 0;
 	if (prev->pid)
 		switch_out(ctx, prev, preempt, state, cpu, &now, count);
 	of_cpu->last_ns = 0;

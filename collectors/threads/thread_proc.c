@@ -13,6 +13,8 @@
 #include "common/records.h"
 
 #define PF_KTHREAD 0x00200000 /* linux/sched.h */
+#define ACCOUNT_LATE_NS \
+	20000000ULL /* a running thread's account is brought up to date by the tick */
 
 /* The text of a thread's file in /proc; false: there is none. */
 static bool read_text(int tid, int tgid, const char *name, char *text, size_t room)
@@ -121,6 +123,20 @@ bool thread_proc_truth(int tid, int tgid, struct thread_truth *truth)
 		       &truth->rchar, &truth->wchar, &truth->read_bytes, &truth->write_bytes,
 		       &truth->cancelled_write_bytes);
 	return true;
+}
+
+uint64_t thread_proc_left_cpu(int tid, int tgid, const struct thread_slot *slot, uint64_t now_ns)
+{
+	struct thread_truth truth;
+	uint64_t before_ns, until_ns;
+
+	if (!thread_proc_truth(tid, tgid, &truth))
+		return 0;
+	before_ns = slot->is_guessed ? slot->before.run_ns : slot->ran_total_ns;
+	if (truth.run_ns < before_ns)
+		return 0;
+	until_ns = slot->since_ns + truth.run_ns - before_ns;
+	return until_ns + ACCOUNT_LATE_NS < now_ns ? until_ns : 0;
 }
 
 /* A thread's comm, which may have any character, without the line's end. False: it is gone. */

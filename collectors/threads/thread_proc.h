@@ -27,6 +27,12 @@ bool thread_proc_read(int tid, int tgid, struct thread_slot *slot);
 /* Reads the counts of a living thread, but for its delay in I/O. False: it is gone. */
 bool thread_proc_truth(int tid, int tgid, struct thread_truth *truth);
 
+/*
+ * When a thread that is taken to run since slot->since_ns has left its CPU at the latest, by the scheduler's account; 0: it is
+ * gone, or has not.
+ */
+uint64_t thread_proc_left_cpu(int tid, int tgid, const struct thread_slot *slot, uint64_t now_ns);
+
 /* Reads its present names. */
 void thread_proc_names(int tid, int tgid, struct thread_slot *slot);
 

@@ -32,6 +32,7 @@
 #include "thread_rows.h"
 #include "thread_seeds.h"
 #include "stack_numbers.h"
+#include "thread_proc.h"
 #include "thread_table.h"
 
 #include "threads.skel.h" /* uses the types of records.h */
@@ -364,6 +365,28 @@ static void add_kworkers_wait(const struct thread_slot *slot)
 	thread_rows_split(&event);
 }
 
+/* Adds the open interval of a living thread. */
+static void add_open(const struct thread_slot *slot)
+{
+	struct thread_event event = { .begin_ns = slot->since_ns, .key = slot->key };
+	uint64_t left_ns = 0;
+
+	/* Its way off the CPU was not seen, and no switch on that CPU since. */
+	if (slot->key.state == THREAD_STATE_RUNNING)
+		left_ns = thread_proc_left_cpu(same_tids() ? slot->tid : slot->proc_tid,
+					       same_tids() ? slot->tgid : slot->proc_tgid, slot,
+					       end_ns);
+	if (left_ns) {
+		event.end_ns = left_ns;
+		if (left_ns > slot->since_ns)
+			thread_rows_split(&event);
+		event.begin_ns = left_ns;
+		event.key.state = THREAD_STATE_SLEEPING;
+	}
+	event.end_ns = end_ns;
+	thread_rows_split(&event);
+}
+
 /* Adds the open intervals of all living threads, and writes the threads. */
 static void end_recording(void)
 {
@@ -371,15 +394,13 @@ static void end_recording(void)
 
 	for (uint32_t i = 0; i < THREAD_SLOTS; i++) {
 		struct thread_slot *slot = &slots[i];
-		struct thread_event event = { .begin_ns = slot->since_ns, .end_ns = end_ns };
 
 		if (slot->use == THREAD_SLOT_FREE || !slot->start_ns)
 			continue;
 		if (slot->wait_end_ns)
 			add_kworkers_wait(slot);
 		if (slot->use == THREAD_SLOT_TAKEN && slot->since_ns < end_ns) {
-			event.key = slot->key;
-			thread_rows_split(&event);
+			add_open(slot);
 			open++;
 		}
 		for (int cell = 0; cell < THREAD_CELLS; cell++)
@@ -411,6 +432,7 @@ static void read_counts(void)
 			   sum.map_full + sum.map_busy);
 	reason_set(state.notes, "wake-ups not seen", sum.wake_missed);
 	reason_set(state.notes, "begins of runs not seen", sum.run_missed);
+	reason_set(state.notes, "ends of runs not seen", sum.end_missed);
 	reason_set(state.notes, "begins of sleeps not seen", sum.sleep_missed);
 	if (sum.wait_missed)
 		reason_set(state.notes, "begins of waits for a CPU not seen", sum.wait_missed);

@@ -70,6 +70,11 @@ def test_states_add_up_to_each_threads_lifetime(program: Path, tmp_path: Path) -
             assert summed_ns == pytest.approx(lived_ns, rel=0.001), line
     assert run.stopped_ns <= max(until_ns) <= run.stopped_ns + 1000 * MS
     assert max(until_ns) - min(until_ns) <= 1 * MS * (10 if INSIDE else 1)
+    # No CPU has two at once: one whose way off a CPU is not seen (process 1's, here) does not stay there.
+    ran_ns = int(rows["ns"][rows["state"] == state(run, "running")].sum())
+    lasted_ns = max(until_ns) - min(line["start_ns"] for line in threads)
+    # Threads that wait for a CPU at the start are taken to run, until they are seen first.
+    assert ran_ns <= (1.01 * lasted_ns + 60 * MS) * (os.cpu_count() or 1)
     source = run.source("threads")
     assert {reason: count for reason, count in source["lost"].items() if count} == {}
     assert source["seen"] == source["recorded"] > 0
