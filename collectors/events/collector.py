@@ -28,6 +28,7 @@ _TRACEPOINTS = (
     "jbd2_commit_flushing",
     "jbd2_commit_logging",
     "jbd2_end_commit",
+    "jbd2_handle_start",
     "jbd2_run_stats",
     "jbd2_start_commit",
     "jbd2_update_log_tail",
@@ -53,6 +54,8 @@ _TRACEPOINTS = (
     "xfs_log_force",
     "xfs_log_grant_sleep",
     "xfs_log_grant_wake",
+    "xlog_iclog_clean",
+    "xlog_iclog_wait_on",
 )
 
 
