@@ -211,6 +211,15 @@ def test_sums_over_time_equal_a_naive_division() -> None:
     assert np.allclose(found, expected, atol=1.0)
 
 
+def test_sums_over_time_take_any_numbers() -> None:
+    """A foreign run's times may be before all time, beyond it, and of negative length."""
+    timeline = make_timeline(START_NS, START_NS + 10 * BIN_NS, START_NS, BIN_NS, BIN_NS)
+    numbers = np.array([np.iinfo(np.int64).min, -1, 0, START_NS, 1 << 62, np.iinfo(np.int64).max])
+    start, length = (part.reshape(-1) for part in np.meshgrid(numbers, numbers))
+    found = sums_over_time(timeline, start, length, np.ones(start.size))
+    assert found.sum() == pytest.approx(start.size)
+
+
 def test_workload_over_time_sums_to_its_time_without_own_will(tmp_path: Path) -> None:
     found = threads_of(random_spec(8).write(tmp_path / "r"))
     results = results_of(tmp_path / "r")

@@ -15,6 +15,7 @@ from analysis.measures.threads.parts import ON_CPU, READY
 from analysis.tables.store import Categorical
 from analysis.tables.thread_time import ThreadTime
 
+LATEST_NS = 1 << 60  # 36 years
 USER, KERNEL, READY_KEY = "user", "kernel", "ready"
 # from the bottom of the picture; the group "own" (sleep of its own will) is not drawn
 SERIES = (USER, KERNEL, READY_KEY, "read", "write", "journal", "lock", "throttle", "memory", "other")
@@ -37,6 +38,8 @@ def sums_over_time(
     timeline: Timeline, start_ns: npt.NDArray[np.int64], length_ns: npt.NDArray[np.int64], ns: F64
 ) -> F64:
     """Sum per bin; a row that spans bins is divided by overlap (it is full, so that this is exact)."""
+    # a foreign run may have any times
+    start_ns, length_ns = np.clip(start_ns, 0, LATEST_NS), np.clip(length_ns, 0, LATEST_NS)
     first = timeline.index(start_ns)
     last = timeline.index(start_ns + np.maximum(length_ns, 1) - 1)
     inside = first == last
