@@ -36,9 +36,9 @@ DEFINITION = (
     " whoever woke it, and that one, while it slept, for whoever woke it; a completed request for its device,"
     " its queue, and before that its submitter; a runnable thread for whoever had the CPU. An instant counts"
     " once: the rows sum to the time of the path. One thread: the workload's longest, if no more than 1.5"
-    " threads are at work on average (not asleep of their own will); else the sum over those at work: n"
-    " threads at once are n seconds a second (Little's law). most of one: of one event or request, the waits"
-    " of all threads together."
+    " threads are at work on average (not asleep of their own will), and it does not mostly pause; else the"
+    " sum over those at work: n threads at once are n seconds a second (Little's law). most of one: of one"
+    " event or request, the waits of all threads together."
 )
 
 
