@@ -47,7 +47,7 @@ SLOW_READS, READS_A_SECOND = 7, 20
 ALONE, ALONE_READS = 4, 3  # readers at once from the slow disk
 SYNCS = 20
 WRITTEN_MIB, DIRTY_BYTES = 24, 4 * MIB
-RECLAIMED_MIB, MEMORY_BYTES, RECLAIM_BPS = 32, 16 * MIB, 100 * MIB
+RECLAIMED_MIB, MEMORY_BYTES, RECLAIM_BPS = 24, 12 * MIB, 40 * MIB
 BLOCK_BYTES = 4096
 COLLECT = ("block", "calls", "events", "locks", "threads", "sched")
 

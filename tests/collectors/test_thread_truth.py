@@ -31,9 +31,10 @@ WAITS_FOR_IO = (
 )
 # The issue's own tolerances.
 OF_WALL, OF_COUNTS = 0.001, 0.005
-# Between the kernel's look at its clock and ours: in each interval; from the choice of a thread to the
-# switch, which other tracers see first; and in all, by a busy host.
-MOMENT_NS, SWITCH_NS, MOMENTS_NS = 2_000 * SLOWER, 20_000 * SLOWER, 500_000 * SLOWER
+# Between the kernel's look at its clock and ours: in each interval, and in all. Emulated CPUs are slow from
+# the choice of a thread to the switch to it.
+MOMENT_NS, MOMENTS_NS = 1_000 * SLOWER, 100_000 * SLOWER
+SWITCH_NS = 20_000 * SLOWER if SLOWER > 1 else MOMENT_NS
 
 
 def moments_ns(known_run: KnownRun, thread: KnownThread, state: str, most_ns: int) -> int:
@@ -60,11 +61,7 @@ def test_no_bin_has_more_than_its_length(known_run: KnownRun) -> None:
 
 
 def test_run_and_run_delay_equal_schedstat(known_run: KnownRun) -> None:
-    """Within 0.5 %, and what the thread did before and after its own look at schedstat.
-
-    The kernel looks at its clock as it picks the next thread, and traces the switch to it later: what lies
-    between is running for it and waiting here.
-    """
+    """Within 0.5 %, and what the thread did before and after its own look at schedstat."""
     for thread in known_run.threads():
         counts_ns = {"running": thread.run_ns, "runnable": thread.run_delay_ns}
         for states, most_ns in (
@@ -186,7 +183,7 @@ def differences(known_run: KnownRun, folder: Path) -> dict[str, str]:
         if not (line["thread"] and line["start_ns"] >= begin_ns and (line["end_ns"] or 0) <= end_ns):
             continue
         is_sure = line["is_blkio_sure"]
-        impossible += is_sure and line["blkio_delay_ns"] > lived_ns
+        impossible += is_sure and (line["blkio_delay_ns"] or 0) > lived_ns
         if lived_ns < 100_000_000:
             continue
         mine = known_run.times[known_run.times["thread"] == line["thread"]]
@@ -197,7 +194,7 @@ def differences(known_run: KnownRun, folder: Path) -> dict[str, str]:
             ("run delay", "runnable", line["run_delay_ns"]),
             ("I/O delay", "io_wait", line["blkio_delay_ns"]),
         ):
-            if what == "I/O delay" and not is_sure:
+            if count_ns is None or (what == "I/O delay" and not is_sure):
                 continue
             is_state = np.ones(mine.size, dtype=bool) if state is None else mine["state"] == states[state]
             ours[what] += abs(int(mine["ns"][is_state].sum()) - count_ns)
