@@ -177,7 +177,7 @@ def record_known(folder: Path) -> KnownRun:
                     known[mode] = run_known(program, group, mode, SLOW_READS, slow.path, join=join)
                 if (group / "io.pressure").exists():
                     alone = read_in_own_cgroups(program, group, ALONE_READS, slow.path, join, ALONE)
-        with throttled(disk, f"wbps={RECLAIM_BPS}", group) as join, small_memory(MEMORY_BYTES, group) as more:
+        with throttled(disk, f"wbps={RECLAIM_BPS}", group) as join, small_memory(MEMORY_BYTES) as more:
             if join is not None and more is not None:
                 file = files / "reclaimed"
                 known["reclaim"] = run_known(

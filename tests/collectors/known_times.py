@@ -147,26 +147,37 @@ def throttled(disk: LoopDisk, limit: str, group: Path) -> Iterator[list[Path] | 
         with _first_version(_BLKIO) as folder:
             (folder / f"blkio.throttle.{_OF_BLKIO[name]}_device").write_text(f"{number} {value}")
             yield [folder / "cgroup.procs"]
-    elif (group / "io.max").exists():
-        (group / "io.max").write_text(f"{number} {limit}")
-        yield []
+    elif "io" in (group.parent / "cgroup.controllers").read_text().split():
+        with _controller(group, "io"):
+            (group / "io.max").write_text(f"{number} {limit}")
+            yield []
     else:
         yield None
 
 
 @contextmanager
-def small_memory(most_bytes: int, group: Path) -> Iterator[list[Path] | None]:
-    """Let processes have so many bytes: of the cgroup, or of one of version 1. Yields as throttled() does."""
+def small_memory(most_bytes: int) -> Iterator[list[Path] | None]:
+    """Let processes have so many bytes, of a cgroup of version 1. Yields as throttled() does."""
     if (_MEMORY / "memory.limit_in_bytes").exists():
         with _first_version(_MEMORY) as folder:
             (folder / "memory.limit_in_bytes").write_text(str(most_bytes))
             yield [folder / "cgroup.procs"]
-    elif (group / "memory.max").exists():
-        (group / "memory.max").write_text(str(most_bytes))
-        yield []
-        (group / "memory.max").write_text("max")
     else:
-        yield None
+        yield None  # cgroups of version 2 throttle a writer before its memory is full
+
+
+@contextmanager
+def _controller(group: Path, name: str) -> Iterator[None]:
+    """Let a cgroup of version 2, below the root, have limits of a kind."""
+    switch = group.parent / "cgroup.subtree_control"
+    if name in switch.read_text().split():
+        yield
+        return
+    switch.write_text(f"+{name}")
+    try:
+        yield
+    finally:
+        switch.write_text(f"-{name}")
 
 
 @contextmanager

@@ -155,6 +155,8 @@ def test_a_lock_is_named_and_its_holder_is_seen(known_run: KnownRun) -> None:
     slept = Slept(known_run, "lock")
     main = known_run.known["lock"].threads[MAIN]
     rows = [row for row in known_run.rows(main) if row["lock_id"]]
+    if not rows:
+        pytest.skip("the kernel does not say which lock a task waits for: use 6.17 or newer")
     [lock_id] = {int(row["lock_id"]) for row in rows}
     waits = [
         row

@@ -31,7 +31,9 @@ STORAGE = "the kernel keeps no data with a task for tracing programs"
 MODULES = "the kernel has no type information of its modules"
 LIMIT = "the kernel has no limit of dirty bytes by disk"
 WINDOWS = "events readahead: no such tracepoint in this kernel"
+SLOWED = "nothing slows this here"
 # What a skip says, by the beginning of FILE::TEST.
+RECLAIM = {"test_critical_path::test_path_covers_all_of_a_slowed_thread_s_time[reclaim]": SLOWED}
 OLDER_EVENTS = {
     "test_events::test_a_writer_above_the_limit": LIMIT,
     "test_events::test_windows_of_readahead": WINDOWS,
@@ -56,9 +58,14 @@ LACKS: dict[str, dict[str, str]] = {
         "test_events::test_the_metadata_of_ext4": STORAGE,
         **OLDER_EVENTS,
     },
-    "6.1": OLDER_EVENTS,
-    "6.12": {"test_events::test_windows_of_readahead": WINDOWS},
-    "7.2": {},
+    "6.1": {
+        "test_critical_path::test_path_covers_all_of_a_slowed_thread_s_time[write]": SLOWED,
+        "test_critical_path::test_reclaim_and_throttling": SLOWED,
+        **RECLAIM,
+        **OLDER_EVENTS,
+    },
+    "6.12": {"test_events::test_windows_of_readahead": WINDOWS, **RECLAIM},
+    "7.2": RECLAIM,
 }
 # On any kernel, where the machine has no KVM.
 SLOW = "emulated CPUs"
