@@ -19,6 +19,7 @@ import numpy.typing as npt
 from analysis.rundir.run import open_run
 from analysis.tables.load import Tables, load_tables
 from tests.collectors.event_rows import MKFS
+from tests.collectors.known_sleeps import Sleeps
 from tests.collectors.known_times import (
     Known,
     KnownThread,
@@ -88,6 +89,11 @@ class KnownRun:
     def times(self) -> npt.NDArray[np.void]:
         """Rows of thread_time.rec."""
         return self.run.table("thread_time")
+
+    @cached_property
+    def sleeps(self) -> Sleeps:
+        """Times of all threads off their CPUs, by the collector sched."""
+        return Sleeps(self.run)
 
     @cached_property
     def tables(self) -> Tables:

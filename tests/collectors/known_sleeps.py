@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tests.collectors.named_rows import named_rows
@@ -56,6 +57,15 @@ class Sleeps:
             if switch["prev"] == number:
                 left = switch
         return found
+
+    def unseen_ns(self, number: int) -> int:
+        """Return the time between two switches of one kind: one of the other kind was not seen."""
+        switches = self._switches[number]
+        return sum(
+            two["t_ns"] - one["t_ns"]
+            for one, two in pairwise(switches)
+            if (one["next"] == number) == (two["next"] == number)
+        )
 
     def of(self, number: int) -> list[Sleep]:
         """Return those in which it slept."""

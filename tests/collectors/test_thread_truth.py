@@ -40,7 +40,9 @@ SWITCH_NS = 20_000 * SLOWER if SLOWER > 1 else MOMENT_NS
 def moments_ns(known_run: KnownRun, thread: KnownThread, state: str, most_ns: int) -> int:
     """Return what may lie between the kernel's look at its clock and ours. most_ns: in one interval."""
     count = int(known_run.rows(thread, state)["count"].sum())
-    return most_ns * count + MOMENTS_NS + known_run.stolen_ns
+    # Where a switch was not seen, the borders of the run are guessed.
+    unseen_ns = known_run.sleeps.unseen_ns(known_run.number(thread))
+    return most_ns * count + MOMENTS_NS + known_run.stolen_ns + unseen_ns
 
 
 def test_states_sum_to_the_thread_s_wall_time(known_run: KnownRun) -> None:
