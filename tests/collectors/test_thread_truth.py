@@ -35,6 +35,7 @@ OF_WALL, OF_COUNTS = 0.001, 0.005
 # the choice of a thread to the switch to it.
 MOMENT_NS, MOMENTS_NS = 1_000 * SLOWER, 100_000 * SLOWER
 SWITCH_NS = 20_000 * SLOWER if SLOWER > 1 else MOMENT_NS
+BUSY_HOST_NS = 50_000  # between the scheduler's clock and a switch, now and then
 
 
 def moments_ns(known_run: KnownRun, thread: KnownThread, state: str, most_ns: int) -> int:
@@ -42,7 +43,8 @@ def moments_ns(known_run: KnownRun, thread: KnownThread, state: str, most_ns: in
     count = int(known_run.rows(thread, state)["count"].sum())
     # Where a switch was not seen, the borders of the run are guessed.
     unseen_ns = known_run.sleeps.unseen_ns(known_run.number(thread))
-    return most_ns * count + MOMENTS_NS + known_run.stolen_ns + unseen_ns
+    host_ns = BUSY_HOST_NS * min(count, 20)
+    return most_ns * count + host_ns + MOMENTS_NS + known_run.stolen_ns + unseen_ns
 
 
 def test_states_sum_to_the_thread_s_wall_time(known_run: KnownRun) -> None:
