@@ -245,31 +245,25 @@ def _phases(path: PathResults, tables: Tables) -> Table | None:
 
 
 def _apparatus(path: PathResults) -> list[str]:
-    """Whether the apparatus held the workload up, and what is below the disk's file in particular."""
+    """Whether the apparatus held the workload up, and which parts of it."""
     time = apparatus_time(path.shares)
     if time.ns < LEAST_HELD_UP * path.total_ns:
         return []
     parts = [
         f"{what} {units.seconds(ns / 1e9)} s"
         for what, ns in (
-            ("the disk below", time.disk_below_ns),
             ("the loop device and the file system below it", time.loop_ns),
+            ("a disk below, or another", time.other_disk_ns),
             ("the recorder", time.recorder_ns),
             ("other programs", time.others_ns),
         )
         if ns
     ]
     verb = "was the bottleneck" if time.ns > time.most_ns else "held the workload up"
-    notes = [
+    return [
         f"the apparatus {verb}: {units.seconds(time.ns / 1e9)} s of the path ({_share(time.ns, path)} %) are"
         f" neither the workload's, nor the file system's, nor the tested disk's: {', '.join(parts)}"
     ]
-    if time.below_ns > max(time.most_ns, time.recorder_ns, time.others_ns):
-        notes.append(
-            f"the largest part of that is below the tested disk: {_share(time.below_ns, path)} % of the path;"
-            f" the disk below alone has {_share(time.disk_below_ns, path)} %"
-        )
-    return notes
 
 
 def _coverage(path: PathResults) -> list[str]:

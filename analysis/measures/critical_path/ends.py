@@ -2,7 +2,8 @@
 """Where a piece of the path ends, in the words of a report: groups of shares.
 
 The workload, the file system's threads and requests come first; the apparatus (the disk's machinery, the
-recorder, other programs) is one end for each role, whether it ran, kept a CPU, or woke somebody.
+recorder, other programs) is one end for each role, whether it ran, kept a CPU, or woke somebody. While the
+disk below a loop device has the request, the time is the device's: that disk is what serves the file system.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ UNKNOWN_TEXTS = {
     Kind.OVER: "unknown: the thread had ended",
     Kind.LOST: "unknown: a switch was lost",
 }
-# of a loop device's request; of BELOW the request is added
-BELOW_TEXTS = {
+# of a loop device's request, before the disk below has it and after
+LOOP_TEXTS = {
     Kind.CPU: "apparatus: the loop worker runs",
     Kind.READY: "apparatus: the loop worker is ready",
     Kind.HANDED: "apparatus: the loop device hands it on",
 }
-DISK_BELOW = "apparatus: the disk below"
 OF_DEVICE = (Kind.DEVICE, Kind.COMPLETION)
+AT_DISK_BELOW = (*OF_DEVICE, Kind.QUEUE, Kind.BELOW)
 
 
 def text_of(cause: str) -> str:
@@ -65,10 +66,10 @@ def text_of(cause: str) -> str:
 def end_of(share: Share) -> tuple[str, str]:
     """Group and text of where a share ends."""
     kind, role = share.kind, share.role
+    if share.is_below and kind in AT_DISK_BELOW:
+        return DEVICE, f"at the device, on the disk below: {share.request}"
     if share.is_below and kind not in UNKNOWN_TEXTS:
-        return APPARATUS, BELOW_TEXTS.get(
-            kind, f"{DISK_BELOW}: {share.request}" if share.request else DISK_BELOW
-        )
+        return APPARATUS, LOOP_TEXTS.get(kind, "apparatus: the loop worker waits")
     if kind in OF_DEVICE:
         return DEVICE, f"at the device: {share.request}"
     if kind == Kind.QUEUE:
@@ -99,33 +100,28 @@ class ApparatusTime:
     """Time of the path that ends in the apparatus, by what it is."""
 
     loop_ns: int  # workers of the loop device, and the file system that has the disk's file
-    disk_below_ns: int
+    other_disk_ns: int
     recorder_ns: int
     others_ns: int
     most_ns: int  # of any group that is not the apparatus
 
     @property
-    def below_ns(self) -> int:
-        """All that is below the tested disk."""
-        return self.loop_ns + self.disk_below_ns
-
-    @property
     def ns(self) -> int:
         """All of it."""
-        return self.below_ns + self.recorder_ns + self.others_ns
+        return self.loop_ns + self.other_disk_ns + self.recorder_ns + self.others_ns
 
 
 def apparatus_time(shares: Iterable[Share]) -> ApparatusTime:
     """The apparatus's part of the shares."""
-    loop = below = recorder = others = 0
+    loop = other_disk = recorder = others = 0
     of_group = dict.fromkeys(GROUPS, 0)
     for share in shares:
-        group, text = end_of(share)
+        group, _ = end_of(share)
         of_group[group] += share.ns
         if group != APPARATUS:
             continue
-        if share.kind in (Kind.OTHER_DISK, Kind.BELOW) or text.startswith(DISK_BELOW):
-            below += share.ns
+        if share.kind == Kind.OTHER_DISK:
+            other_disk += share.ns
         elif share.is_below or share.role == DISK:
             loop += share.ns
         elif share.role == RECORDER:
@@ -133,7 +129,7 @@ def apparatus_time(shares: Iterable[Share]) -> ApparatusTime:
         else:
             others += share.ns
     most = max(ns for group, ns in of_group.items() if group != APPARATUS)
-    return ApparatusTime(loop, below, recorder, others, most)
+    return ApparatusTime(loop, other_disk, recorder, others, most)
 
 
 @dataclass
