@@ -228,8 +228,10 @@ def test_who_ran_is_known_of_a_thread_that_moves(program: Path, tmp_path: Path) 
     ):
         other = subprocess.Popen(["taskset", "-c", str(shared), program, "hog", "9000"], text=True)
         hogs = [run_inside(group, [*words, program, "hog", "9000"]) for words in (alone, [])]
-        time.sleep(0.1)
-        tid = max(int(task.name) for task in Path(f"/proc/{hogs[1].pid}/task").iterdir())
+        tids = [Path(f"/proc/{hog.pid}/task") for hog in hogs]
+        while any(len(list(threads.iterdir())) < 2 for threads in tids):
+            time.sleep(0.05)  # the thread that computes is the process's second
+        tid = max(int(task.name) for task in tids[1].iterdir())
         waited_ns = 0
         for _ in range(rounds):
             begin_ns = time.monotonic_ns()
