@@ -35,7 +35,7 @@ const volatile u32 cpus = 1;
 const volatile u64 jiffy_ns = 4000000;
 /* Events of one kind that a CPU records in BUDGET_NS; of windows of readahead, which are many, a part. */
 const volatile u32 budget = 256;
-#define AHEAD_PART 8
+#define AHEAD_PART 32
 
 TASK_CONTEXTS
 
@@ -53,7 +53,8 @@ static struct open_event no_event; /* what a new entry is filled with */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20); /* 6,000 messages: the most of some 10 ms within the budget */
+	__uint(max_entries,
+	       1 << 22); /* 24,000 messages: the most of some 10 ms within the budget */
 } messages SEC(".maps");
 
 struct {

@@ -32,7 +32,7 @@
 
 #include "events.skel.h" /* uses the types of records.h */
 
-#define BUDGET_IN_ALL 1000 /* events of one kind in 100 ms, over all CPUs */
+#define BUDGET_IN_ALL 4000 /* events of one kind in 100 ms, over all CPUs */
 #define BUDGET_LEAST  16
 
 /* A skip loses no event by itself: an end without a begin, or a begin after a begin, is counted. */
