@@ -20,6 +20,7 @@
 /* Set before loading: offsets of per-CPU variables, CPU_NOWHERE if the kernel has none. */
 const volatile u32 hrtimer_bases_at, timer_bases_at, softnet_data_at;
 const volatile u32 timer_base_bytes, timer_base_count;
+const volatile u32 timer_migration_at, cpus;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -35,6 +36,14 @@ struct hrtimer_cpu_base {
 /* kernel/time/timer.c */
 struct timer_base {
 	void *running_timer; /* as above */
+};
+
+/*
+ * kernel/time/timer_migration.h, since Linux kernel commit 7ee988770326 ("timers: Implement the hierarchical pull model")
+ * (in v6.9)
+ */
+struct tmigr_cpu {
+	bool remote; /* another CPU runs this one's timers, as this one is idle */
 };
 
 /*
@@ -64,16 +73,35 @@ static __noinline bool hrtimer_runs(bool soft)
 	       BPF_CORE_READ(base, clock_base[3].running);
 }
 
-static __noinline bool wheel_timer_runs(void)
+static __always_inline bool timer_runs_in(u64 bases)
 {
-	u64 bases = cpu_variable(timer_bases_at);
-
-	if (!bases)
-		return false;
 	for (u32 i = 0; i < TIMER_BASES && i < timer_base_count; i++) {
 		struct timer_base *base = (void *)(bases + i * timer_base_bytes);
 
 		if (BPF_CORE_READ(base, running_timer))
+			return true;
+	}
+	return false;
+}
+
+static __noinline bool wheel_timer_runs(void)
+{
+	u64 bases = cpu_variable(timer_bases_at);
+
+	return bases && timer_runs_in(bases);
+}
+
+/* A timer of an idle CPU that another one runs: most likely this one, as it wakes a task in a softirq of no other cause. */
+static __noinline bool idle_cpus_timer_runs(void)
+{
+	if (timer_bases_at == CPU_NOWHERE || timer_migration_at == CPU_NOWHERE)
+		return false;
+	for (u32 cpu = 0; cpu < BIN_CPUS && cpu < cpus; cpu++) {
+		u64 begin = cpu_begins[cpu];
+		struct tmigr_cpu *migration = (void *)(begin + timer_migration_at);
+
+		if (begin && BPF_CORE_READ(migration, remote) &&
+		    timer_runs_in(begin + timer_bases_at))
 			return true;
 	}
 	return false;
@@ -101,6 +129,8 @@ static __always_inline void note_interrupt(struct wake_record *wake, u32 current
 			wake->cause = WAKE_CAUSE_TIMER;
 		else if (soft && takes_in_packets())
 			wake->cause = WAKE_CAUSE_NET;
+		else if (soft && !has_ended && idle_cpus_timer_runs())
+			wake->cause = WAKE_CAUSE_TIMER;
 		if (wake->cause || !has_ended)
 			return;
 	}

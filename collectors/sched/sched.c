@@ -62,6 +62,7 @@ static int find_variables(void)
 {
 	struct cpu_places places = cpu_context_places();
 	uint32_t hrtimers_at = CPU_NOWHERE, timers_at = CPU_NOWHERE, net_at = CPU_NOWHERE;
+	uint32_t migration_at = CPU_NOWHERE;
 	uint32_t bytes = 0, type = 0;
 	struct btf *btf = bpf_load_kernel_btf(&state);
 	const struct btf_type *bases;
@@ -72,6 +73,7 @@ static int find_variables(void)
 	memcpy((void *)&skel->rodata->cpu_places, &places, sizeof(places));
 	cpu_variable_at(btf, "hrtimer_bases", &hrtimers_at, NULL, NULL);
 	cpu_variable_at(btf, "softnet_data", &net_at, NULL, NULL);
+	cpu_variable_at(btf, "tmigr_cpu", &migration_at, NULL, NULL);
 	if (cpu_variable_at(btf, "timer_bases", &timers_at, &bytes, &type)) {
 		bases = btf__type_by_id(btf, type);
 		if (btf_is_array(bases)) {
@@ -81,6 +83,8 @@ static int find_variables(void)
 	}
 	skel->rodata->hrtimer_bases_at = hrtimers_at;
 	skel->rodata->timer_bases_at = timers_at;
+	skel->rodata->timer_migration_at = migration_at;
+	skel->rodata->cpus = cpus;
 	skel->rodata->softnet_data_at = net_at;
 	skel->rodata->have_prev_state = features_arguments(btf, "sched_switch") >= 4;
 	btf__free(btf);

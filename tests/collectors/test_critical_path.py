@@ -128,7 +128,9 @@ def covers_all(known_run: KnownRun, paths: Paths, mode: str) -> None:
     if mode not in SEVERAL and not is_lost.any():
         assert path.is_one and path.total_ns == main.end_ns - main.begin_ns
     assert is_lost.sum() <= known_run.unseen().total()
-    assert coverage.unknown_ns - pieces.ns[is_lost].sum() == 0
+    lost_ns = int(pieces.ns[is_lost].sum())
+    kinds = {Kind(kind).name: int(pieces.ns[pieces.kind == kind].sum()) for kind in np.unique(pieces.kind)}
+    assert coverage.unknown_ns == lost_ns, kinds
 
 
 def test_wakers_and_requests_are_known(paths: Paths) -> None:
