@@ -117,7 +117,7 @@ struct block_record {
 	u8 in_transaction;
 	/*
 	 * Of a loop device's request: when the first request to the disk below was made for it, and when the last one
-	 * completed, in us since issue_ns; both 0: not seen.
+	 * completed, in us since issue_ns. Both are 0 where that was not seen.
 	 */
 	u32 below_start_us;
 	u32 below_end_us;

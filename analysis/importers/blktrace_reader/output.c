@@ -59,7 +59,6 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_REQUEST(in_transaction, "u8"), "", ",");
 	fprintf(out, OF_REQUEST(below_start_us, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(below_end_us, "u32"), "", ",");
-	fprintf(out, OF_REQUEST(waited, "u8"), ",\"enum\":\"block_waited\"", ",");
 	fprintf(out, OF_REQUEST(origin, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(origin_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(origin_sector, "u64"), "", ",");
@@ -88,6 +87,7 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_REQUEST(in_workload, "u8"), "", ",");
 	fprintf(out, OF_REQUEST(submitter, "u8"), ",\"enum\":\"block_submitter\"", ",");
 	fprintf(out, OF_REQUEST(charged, "u8"), ",\"enum\":\"block_charged\"", ",");
+	fprintf(out, OF_REQUEST(waited, "u8"), ",\"enum\":\"block_waited\"", ",");
 	fprintf(out, OF_REQUEST(comm, "char"), "", ",");
 	fprintf(out, OF_TRACE(get_request_ns, "u64"), "", ",");
 	fprintf(out, OF_TRACE(q2m_ns, "u64"), "", ",");
