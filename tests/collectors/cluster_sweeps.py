@@ -12,6 +12,7 @@ from collectors.sweep.directory import SweepDirectory
 from workloads.sweep.sweep_plan import Configuration, SweepPlan
 
 STUB = str(TREE / "tests/collectors/programs/cluster_stub.py")
+TRACE_STUB = str(TREE / "tests/collectors/programs/trace_stub.py")
 CONFIGURATIONS = ("c01", "c02")
 MACHINES = ("m1", "m2")
 
@@ -80,6 +81,20 @@ def processes(text: str) -> list[int]:
             if text in line:
                 found.append(int(entry.name))
     return found
+
+
+def worker_of(folder: Path, task: str) -> int:
+    """Return the worker that carries out a task, by the parents of the task's process."""
+    workers = set(processes(f"{STUB}\0worker\0{folder}"))
+    for process in processes(f"{TRACE_STUB}\0{folder}"):
+        entry = Path(f"/proc/{process}")
+        if f"/{task}\0".encode() not in (entry / "environ").read_bytes():
+            continue
+        while process not in workers:
+            process = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            entry = Path(f"/proc/{process}")
+        return process
+    raise AssertionError(f"no process carries out {task}")
 
 
 def wait_until(is_true: Callable[[], object], seconds: float = 20.0) -> None:

@@ -48,9 +48,7 @@ def kill_in(folder: Path, task: str) -> threading.Thread:
 
     def kill() -> None:
         sweeps.wait_until(lambda: ("start", task) in sweeps.journal(folder))
-        number = 2 if task.endswith("-m2") else 1
-        workers = sorted(sweeps.processes(f"{sweeps.STUB}\0worker\0{folder}"))
-        os.kill(workers[number - 1], signal.SIGKILL)
+        os.kill(sweeps.worker_of(folder, task), signal.SIGKILL)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
