@@ -51,10 +51,10 @@ struct dirtied_record *dirtied_record_used;
 
 static struct open_event no_event; /* what a new entry is filled with */
 
+/* Room for 24,000 messages: the most of some 10 ms within the budget. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries,
-	       1 << 22); /* 24,000 messages: the most of some 10 ms within the budget */
+	__uint(max_entries, 1 << 22);
 } messages SEC(".maps");
 
 struct {

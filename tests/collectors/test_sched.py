@@ -129,7 +129,7 @@ def test_switches_are_those_that_the_kernel_counted(tmp_path: Path) -> None:
         counts.append(((states != "preempted").sum(), (states == "preempted").sum()))
     # Between its count and its end a thread may be preempted, and wait for a lock of its process.
     ends = zip(sorted(counts), sorted(one["voluntary"] + 1 for one in known), strict=True)
-    assert all(0 <= voluntary - expected <= 1 for (voluntary, _), expected in ends), (counts, known)
+    assert all(0 <= voluntary - expected <= 1 for (voluntary, _), expected in ends), f"{counts}, {known}"
     extra = sum(involuntary for _, involuntary in counts) - sum(one["involuntary"] for one in known)
     assert 0 <= extra <= 3
 

@@ -55,7 +55,10 @@ def test_every_sleep_has_its_waker(known_run: KnownRun, sleeps: Sleeps) -> None:
     assert len(slept) > ROUNDS / 10
     without = [sleep for sleep in slept if sleep.wake is None]
     assert len(without) <= WITHOUT_WAKER * len(slept) + unseen(known_run), without[:10]
-    assert sum(known_run.run.source("sched")["lost"].values()) == 0
+    source = known_run.run.source("sched")
+    # Older kernels (Linux 6.1) give no task data to a program that interrupts one which has them.
+    busy = source["lost"]["wake of a task without task storage"]
+    assert sum(source["lost"].values()) == busy <= WITHOUT_WAKER * source["seen"]
 
 
 def test_sleeps_are_as_many_as_the_kernel_counts(known_run: KnownRun, sleeps: Sleeps) -> None:
