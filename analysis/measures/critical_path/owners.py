@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.causes.roles import DISK, KERNEL, OTHER, ROLES, role_of
+from analysis.causes.roles import KERNEL, OTHER, ROLES, role_of
 from analysis.measures.critical_path.intervals import Intervals
 from analysis.measures.critical_path.stretches import NONE, Mask
 from analysis.rundir.tested import TestedFilesystem
@@ -18,6 +18,7 @@ from analysis.tables.thread import Threads
 from analysis.tables.thread_time import ThreadTime
 
 KWORKER = "kworker"
+LOOP = "loop"  # a loop device's thread, or the work queue that a kworker works on, has the device's name
 IDLE = "idle"
 
 
@@ -31,7 +32,7 @@ class Owners:
     start_ns: I64  # when it was first seen; 0: not known
     end_ns: I64  # 0: alive at the end, or not known
     tid: I64  # 0: not known
-    serves_disk: Mask  # it has worked for the disk's own machinery, as kworkers do at times
+    serves_loop: Mask  # it has worked for a loop device, as kworkers do at times
 
     def at(self, tid: I64, t_ns: I64) -> I64:
         """Index of the thread that had a thread id at a time: the last one seen before; NONE: not known."""
@@ -71,12 +72,13 @@ def make_owners(
             start[i], end[i], tid[i] = threads.start_ns[row], threads.end_ns[row], threads.tid[row]
         role.append(_role(recorded[i], comm, by_work.get(number, ""), tested))
         name.append(comm or f"thread {number}")
-    serves = [one == DISK for one in role]
+    serves = np.array([one.startswith(LOOP) for one in name], dtype=np.bool_)
     if times is not None:
-        served = np.unique(times.thread[times.role.is_(DISK)])
+        of_loop = [code for code, label in enumerate(times.work_name.labels) if label.startswith(LOOP)]
+        served = np.unique(times.thread[np.isin(times.work_name.codes, of_loop)])
         is_worker = [one.startswith(f"{KWORKER}/") for one in name]
-        serves = list(np.isin(intervals.numbers, served) & is_worker | np.array(serves, dtype=np.bool_))
-    return Owners(role, recorded, name, start, end, tid, np.array(serves, dtype=np.bool_))
+        serves |= np.isin(intervals.numbers, served) & is_worker
+    return Owners(role, recorded, name, start, end, tid, serves)
 
 
 def _role(recorded: str, comm: str, by_work: str, tested: TestedFilesystem) -> str:

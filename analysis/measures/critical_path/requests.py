@@ -108,7 +108,7 @@ def known_requests(
         is_held=np.isin(
             _rare_of(parts, "work_id"), [number for number, name in functions.items() if name in HELD_BY]
         ),
-        below=find_below(dev, issue, complete, *below, intervals, owners.serves_disk),
+        below=find_below(dev, issue, complete, *below, intervals, owners.serves_loop),
     )
     filesystem = np.where(filesystem > 0, filesystem, dev)
     of_file, files = files_of(filesystem, _rare_of(parts, "ino"), queue, paths)
