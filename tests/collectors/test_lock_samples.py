@@ -237,12 +237,11 @@ def test_running_holder_is_sampled_with_its_stack(pipe: Samples) -> None:
     assert count > ENOUGH / 2
     # A stack is not kept if its place in the kernel's table has another one; of a frequent one all samples.
     without = int(mine["count"][mine["stack_id"] < 0].sum())
-    assert without <= taken.run.source("locks")["notes"]["CPU samples without a stack"]
+    assert without <= taken.run.source("locks")["notes"].get("CPU samples without a stack", 0)
     with_stack = count - without
     assert with_stack > ENOUGH / 2
-    assert (
-        pipe_samples(taken, mine) > 0.9 * with_stack
-    )  # the rest: interrupts, whose stacks may not lead back
+    # The rest: interrupts, whose stacks may not lead back.
+    assert pipe_samples(taken, mine) > 0.9 * with_stack
     assert np.all(mine["in_workload"] == 1)
     # Two threads, two CPUs: while one spins the other holds the lock, and runs.
     spin_ns = int(waits["spin_ns"][np.isin(waits["lock_id"], lock)].sum())
