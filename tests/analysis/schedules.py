@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from analysis.measures.critical_path.below import nothing_below
+from analysis.measures.critical_path.below import Below
 from analysis.measures.critical_path.causes import is_idle
 from analysis.measures.critical_path.intervals import Intervals, make_intervals
 from analysis.measures.critical_path.occupancy import make_occupancy
 from analysis.measures.critical_path.pieces import Kind, Pieces
 from analysis.measures.critical_path.requests import requests_of
-from analysis.measures.critical_path.stretches import Spans
+from analysis.measures.critical_path.stretches import NONE, Spans
 from analysis.measures.critical_path.wakes import make_wakes
 from analysis.measures.critical_path.walk import DEPTH_MOST, Requests, Walk
 from analysis.tables.block import Block
-from analysis.tables.store import Categorical
+from analysis.tables.store import I64, Categorical
 from analysis.tables.switch import Switch
 from analysis.tables.wake import Wake
 
@@ -37,6 +37,12 @@ NO_SPANS = Spans(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 def _words(words: Sequence[str], labels: tuple[str, ...]) -> Categorical:
     return Categorical(np.array([labels.index(word) for word in words], dtype=np.int8), labels)
+
+
+def nothing_below(issue_ns: I64) -> Below:
+    """Nothing is known of any request."""
+    no = np.zeros(issue_ns.size, dtype=np.bool_)
+    return Below(no, np.full(issue_ns.size, NONE, dtype=np.int32), no, issue_ns, issue_ns, issue_ns)
 
 
 @dataclass

@@ -4,9 +4,9 @@
     issue ... a worker runs, or waits for a CPU ... the disk below has its part ... handed back ... completion
 
 The recorder tells when the disk below had its part, where the loop device does direct I/O. The worker is the
-one that ran as that was sent: of all that ever worked for the disk, the last that came to a CPU. Where the
-recorder does not tell (flushes, discards, without direct I/O), the worker is the last one that came to a CPU
-before the request completed, a weak link; the time after its run is the device's as a whole.
+one that ran as that was sent: of all that ever worked for a loop device, the last that came to a CPU. Where
+the recorder does not tell (flushes, discards, without direct I/O), the worker is the last one that came to a
+CPU before the request completed, a weak link; the time after its run is the device's as a whole.
 """
 
 from __future__ import annotations
@@ -34,12 +34,6 @@ class Below:
     worker_until_ns: I64  # from the issue on
     begin_ns: I64  # the disk below has it
     end_ns: I64
-
-
-def nothing_below(issue_ns: I64) -> Below:
-    """Nothing is known of any request."""
-    no = np.zeros(issue_ns.size, dtype=np.bool_)
-    return Below(no, np.full(issue_ns.size, NONE, dtype=np.int32), no, issue_ns, issue_ns, issue_ns)
 
 
 def find_below(
