@@ -63,10 +63,10 @@ def test_failing_disk_ends_the_run_cleanly(tmp_path: Path, workload: str, fs: st
 def test_workload_ends_before_the_host_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tmpfs(tmp_path / "small", "256M") as small:
         monkeypatch.setenv("SEEKMETER_SCRATCH", str(small))
-        command = "sleep 1; while :; do head -c 1M /dev/urandom >>f; sync f; sleep 0.05; done"
+        command = "sleep 1; while :; do head -c 1M /dev/urandom >>f; sync f; sleep 0.2; done"
         job = Job("trace", tmp_path / "run", FS="ext4", SIZE="250M", COLLECT="block", CMD=command)
         job.until("workload")
-        (small / "filler").write_bytes(bytes(190 * MIB))
+        (small / "filler").write_bytes(bytes(210 * MIB))
         assert job.end(60) == 1, job.said
         assert re.search(r"the file system of the disk's file has only [\d.]+M left", job.said), job.said
         assert sorted(path.name for path in small.iterdir()) == ["filler"]
