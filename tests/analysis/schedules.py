@@ -362,7 +362,9 @@ class Naive:
         if found >= 0:
             row = self.schedule.requests[found]
             if t < row["queue"]:
-                if row["pid"] == thread or row["is_held"]:
+                if row["is_held"]:
+                    return Answer(Kind.QUEUE, 0, found, depth)
+                if row["pid"] == thread:
                     asleep = at
                     while asleep > 0 and self.state(thread, asleep - 1) == (state, wake):
                         asleep -= 1

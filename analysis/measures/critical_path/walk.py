@@ -7,6 +7,7 @@
       asleep until a wake-up
         by a thread U          walk(U, the time asleep)
         by a completed request after its completion, on the device, queued; before: walk(its submitter)
+          held back (throttle) before it was queued: the request's queue
           of a loop device     on the device: walk(its worker, until the disk below has it), the disk below
         by a timer, unknown    T itself, asleep
 
@@ -280,16 +281,15 @@ class Walk:
         workers["thread"] = below.worker[request[rows]]
         workers["weak"] = workers["weak"] | below.is_weak[request[rows]]
         submitter = self.requests.submitter[request] if request.size else parts["thread"]
-        # A thread that was given work by the end of a request of its own had sent it before it slept; if it
-        # slept before the request was queued, something held the request back (blk-throttle does, whose own
-        # worker then sends it).
+        # A thread that was given work by the end of a request of its own had sent it before it slept. What
+        # something held back (blk-throttle) was sent by a worker of that, which knew nothing of it before its
+        # time had come: all the time before is the request's.
         is_own = submitter == parts["thread"]
-        if request.size:
-            is_own = is_own | self.requests.is_held[request]
+        is_held = self.requests.is_held[request] if request.size else is_own
         asleep = np.minimum(np.maximum(self.intervals.begin[at], begin), edges[1])
-        until = np.where(is_own, asleep, edges[1])
+        until = np.where(is_held, begin, np.where(is_own, asleep, edges[1]))
         for kind, first_ns, last_ns, mask in (
-            (Kind.QUEUE, until, edges[1], is_own),
+            (Kind.QUEUE, until, edges[1], is_own | is_held),
             (Kind.UNLOGGED, begin, until, submitter < 0),
         ):
             rows = np.flatnonzero(mask & (last_ns > first_ns))
