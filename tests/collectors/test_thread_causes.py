@@ -55,6 +55,7 @@ SELDOM = {
     # the limit of the disk, that is to make reclaim wait, holds the writer's own requests back, too
     ("reclaim", "main"): {"queue", "device_read", "page_io", "handle", "lock"},
     ("lock", "third"): {"ipc"},
+    ("chain3", "third"): {"ipc"},  # until second has begun
 }
 # The issue's own tolerance; from a wake to the switch, or from the end of an event to the wake; and in all.
 OF_COUNTS, MOMENT_NS, MOMENTS_NS = 0.005, 20_000 * SLOWER, 500_000 * SLOWER
