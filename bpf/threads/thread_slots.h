@@ -11,7 +11,9 @@
 #define THREAD_BIN_SLOTS    6
 #define THREAD_SLOT_BITS    13
 #define THREAD_SLOTS	    (1 << THREAD_SLOT_BITS) /* threads alive, and those that are not written yet */
-#define THREAD_CELLS	    5
+#define THREAD_WAIT_CELLS   4
+#define THREAD_SLEEP_CELLS  4
+#define THREAD_CELLS	    (1 + THREAD_WAIT_CELLS + THREAD_SLEEP_CELLS)
 #define THREAD_SLOT_TRIES   64
 #define THREAD_WORKS	    4096 /* kinds of work: function and name */
 #define THREAD_STACK_FRAMES 40

@@ -159,10 +159,26 @@ static __noinline int make_room(struct thread_cell *cell, u64 bin, struct thread
 	return 0;
 }
 
-/* Running has a cell of its own. */
-static __always_inline u32 cell_index(s32 stack_id, u32 by)
+/*
+ * Running has a cell of its own. Waits for a CPU and sleeps have theirs apart: a wait that took the cell of the sleep
+ * before it would leave run_as_scheduler() nothing to move the border between them with.
+ */
+static __always_inline u32 wait_cell_index(u32 by)
 {
-	return 1 + ((u32)(stack_id ^ by) & (THREAD_CELLS - 2));
+	return 1 + by % THREAD_WAIT_CELLS;
+}
+
+static __always_inline u32 sleep_cell_index(s32 stack_id)
+{
+	return 1 + THREAD_WAIT_CELLS + (u32)stack_id % THREAD_SLEEP_CELLS;
+}
+
+static __always_inline u32 cell_index(const struct thread_time_key *key)
+{
+	if (key->state == THREAD_STATE_RUNNING)
+		return 0;
+	return key->state == THREAD_STATE_RUNNABLE ? wait_cell_index(key->by)
+						   : sleep_cell_index(key->stack_id);
 }
 
 /* The cell of a key in the present bin. */
@@ -170,8 +186,7 @@ static __always_inline struct thread_time_sum *cell_of(struct thread_slot *slot,
 						       const struct thread_time_key *key, u64 bin,
 						       struct thread_counts *count)
 {
-	u32 at = key->state == THREAD_STATE_RUNNING ? 0 : cell_index(key->stack_id, key->by);
-	struct thread_cell *cell = &slot->cells[at];
+	struct thread_cell *cell = &slot->cells[cell_index(key)];
 
 	if (slot->cells_bin != bin) {
 		send_cells(slot, count);

@@ -468,7 +468,7 @@ static __noinline int end_unseen_end(struct cpu_time *of_cpu, struct task_struct
 /* The cell of the wait before the present run; NULL: its time has left the cells. */
 static __always_inline struct thread_cell *cell_of_wait(struct thread_slot *slot)
 {
-	struct thread_cell *cell = &slot->cells[cell_index(-1, slot->waited_by)];
+	struct thread_cell *cell = &slot->cells[wait_cell_index(slot->waited_by)];
 
 	return slot->cells_bin == slot->since_bin && cell->key.state == THREAD_STATE_RUNNABLE &&
 			       cell->key.by == slot->waited_by
@@ -480,11 +480,9 @@ static __always_inline struct thread_cell *cell_of_wait(struct thread_slot *slot
 static __always_inline u64 wait_from(struct thread_slot *slot, struct thread_cell *wait,
 				     u64 more_ns)
 {
-	struct thread_cell *sleep =
-		&slot->cells[cell_index(slot->slept_stack_id, THREAD_ROLE_UNKNOWN)];
+	struct thread_cell *sleep = &slot->cells[sleep_cell_index(slot->slept_stack_id)];
 
-	if (sleep == wait || sleep->key.stack_id != slot->slept_stack_id ||
-	    sleep->key.state <= THREAD_STATE_RUNNABLE || more_ns > slot->slept_ns ||
+	if (sleep->key.stack_id != slot->slept_stack_id || more_ns > slot->slept_ns ||
 	    more_ns > LATE_MOST_NS || sleep->sum.ns < more_ns)
 		return 0;
 	sleep->sum.ns -= more_ns;

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from analysis.rundir.run import open_run
 from analysis.tables.load import Tables, load_tables
+from tests.collectors.busy_cpus import busy_cpus, one_cpu
 from tests.collectors.event_rows import MKFS
 from tests.collectors.known_sleeps import Sleeps
 from tests.collectors.known_times import (
@@ -177,6 +178,10 @@ def record_known(folder: Path) -> KnownRun:
         known["fsync"] = run_known(program, group, "fsync", SYNCS, files / "synced")
         known["flush"] = run_known(program, group, "fsync", SYNCS, fast.path)
         known["fastread"] = run_known(program, group, "read", READS, fast.path)
+        # For the scheduler, who takes the CPU from another at once runs from before its wake-up is seen. The
+        # disk's worker keeps to the other CPU.
+        with one_cpu(), busy_cpus():
+            known["busyread"] = run_known(program, group, "read", READS, fast.path)
         with throttled(slow, f"riops={READS_A_SECOND}", group) as join:
             if join is not None:
                 for mode in ("read", "fault", "chainread"):

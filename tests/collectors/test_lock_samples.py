@@ -14,8 +14,8 @@ import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ import pytest
 from scipy.stats import poisson
 
 from collectors.recorder import borders
+from tests.collectors.busy_cpus import busy_cpus
 from tests.collectors.recording import (
     INSIDE,
     RECORDER,
@@ -266,23 +267,9 @@ def pipe_waits(taken: Samples) -> npt.NDArray[np.void]:
     return rows
 
 
-@contextmanager
-def busy_cpus() -> Iterator[None]:
-    """No CPU is idle in the block: an idle CPU's timers may be late by what its hypervisor likes."""
-    burn = "import os,sys\nos.sched_setaffinity(0,{int(sys.argv[1])})\nos.nice(19)\nprint(flush=True)\n"
-    burn += "while True: pass"
-    with ExitStack() as burners:
-        for cpu in sorted(os.sched_getaffinity(0)):
-            words = ["python3", "-c", burn, str(cpu)]
-            burner = burners.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE))
-            burners.callback(burner.kill)
-            assert burner.stdout is not None
-            burner.stdout.readline()
-        yield
-
-
 def test_every_cpu_is_sampled_at_the_stated_rate(tmp_path: Path) -> None:
     begin_ns = time.monotonic_ns()
+    # An idle CPU's timers may be late by what its hypervisor likes.
     with busy_cpus(), recording(tmp_path / "out", "--collect", "locks", *BINS) as run:
         stolen = -stolen_ns()
         time.sleep(2)

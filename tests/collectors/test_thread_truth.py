@@ -26,7 +26,8 @@ pytestmark = [needs_root, needs_btf]
 ASLEEP = ("sleeping", "blocked", "io_wait")
 STATES = ("running", "runnable", *ASLEEP)
 WAITS_FOR_IO = (
-    *((mode, "main") for mode in ("fsync", "flush", "fastread", "read", "fault", "reclaim", "write")),
+    *((mode, "main") for mode in ("fsync", "flush", "fastread", "busyread", "read", "fault")),
+    *((mode, "main") for mode in ("reclaim", "write")),
     ("chainread", "second"),
 )
 # The issue's own tolerances.
