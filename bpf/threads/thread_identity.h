@@ -109,6 +109,7 @@ static __noinline int fill_slot(struct thread_slot *slot, struct task_struct *ta
 	slot->tgid = BPF_CORE_READ(of, tgid);
 	slot->parent_tgid = BPF_CORE_READ(of, real_parent, tgid);
 	slot->is_kernel_thread = (BPF_CORE_READ(of, flags) & PF_KTHREAD) != 0;
+	slot->ran_total_ns = BPF_CORE_READ(of, se.sum_exec_runtime);
 	return read_names(slot, task);
 }
 

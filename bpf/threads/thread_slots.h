@@ -125,7 +125,7 @@ struct thread_slot {
 	u64 wait_begin_ns, wait_begin_bin;
 	u64 wait_end_ns, wait_end_bin;
 	/* The last wait for a CPU, and the sleep before, as far as cells have them: see run_as_scheduler(). */
-	u64 ran_total_ns;     /* sum_exec_runtime when the present run began */
+	u64 ran_total_ns; /* sum_exec_runtime at the last switch to or from the thread, seen or guessed */
 	u64 delayed_total_ns; /* run_delay at the last switch from the thread */
 	u64 waited_ns;	      /* for the CPU, in all */
 	u64 waited_last_ns;   /* of this, what was counted last, for the role: */

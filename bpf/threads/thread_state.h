@@ -77,7 +77,7 @@ struct task_struct___time {
 	struct task_struct___time *group_leader;
 	struct task_struct___time *real_parent;
 	struct {
-		u64 sum_exec_runtime, prev_sum_exec_runtime;
+		u64 sum_exec_runtime;
 	} se;
 	struct {
 		u64 run_delay;

@@ -357,16 +357,15 @@ static __always_inline void add_unnumbered(struct cpu_time *of_cpu, u32 cpu,
 		pass_on(&key, &piece, count);
 }
 
-/* Length of the run that is under way, or of the last one, by the scheduler's account. */
-static __always_inline u64 run_ns_of(struct task_struct *task)
+/*
+ * What a thread has run since the last switch to or from it that was seen, by the scheduler's account, which is up to date
+ * at each switch from a thread.
+ */
+static __always_inline u64 run_ns_of(const struct thread_slot *slot, struct task_struct *task)
 {
-	struct task_struct___time *of = (void *)task;
-	u64 run_ns;
+	u64 total_ns = BPF_CORE_READ((struct task_struct___time *)task, se.sum_exec_runtime);
 
-	if (!bpf_core_field_exists(of->se.prev_sum_exec_runtime))
-		return 0;
-	run_ns = of->se.sum_exec_runtime - of->se.prev_sum_exec_runtime;
-	return (s64)run_ns > 0 ? run_ns : 0;
+	return total_ns - slot->ran_total_ns;
 }
 
 /* Ends the open interval at a moment that has gone by unseen. */
@@ -400,7 +399,7 @@ static __noinline int begin_unseen_run(struct thread_slot *slot, struct task_str
 				       const struct moment *now, struct thread_counts *count)
 {
 	count->run_missed++;
-	end_state_at(slot, now->ns - run_ns_of(task), now, count);
+	end_state_at(slot, now->ns - run_ns_of(slot, task), now, count);
 	set_state(slot, THREAD_STATE_RUNNING);
 	return 0;
 }
@@ -412,7 +411,8 @@ static __noinline int begin_unseen_sleep(struct thread_slot *slot, struct task_s
 	count->sleep_missed++;
 	if (slot->wait_end_ns)
 		add_wait_for_work(slot, task, count);
-	end_state_at(slot, slot->since_ns + run_ns_of(task), now, count);
+	end_state_at(slot, slot->since_ns + run_ns_of(slot, task), now, count);
+	slot->ran_total_ns = ((struct task_struct___time *)task)->se.sum_exec_runtime;
 	set_state(slot, THREAD_STATE_SLEEPING);
 	return 0;
 }
@@ -421,11 +421,8 @@ static __noinline int begin_unseen_sleep(struct thread_slot *slot, struct task_s
 static __noinline int begin_unseen_wait(struct thread_slot *slot, struct task_struct *task,
 					const struct moment *now, struct thread_counts *count)
 {
-	struct task_struct___time *of = (void *)task;
-	u64 run_ns = of->se.sum_exec_runtime - slot->ran_total_ns;
-
 	count->wait_missed++;
-	end_state_at(slot, slot->since_ns + run_ns, now, count);
+	end_state_at(slot, slot->since_ns + run_ns_of(slot, task), now, count);
 	set_state(slot, THREAD_STATE_RUNNABLE);
 	return 0;
 }
@@ -439,7 +436,7 @@ static __noinline int end_unseen_end(struct cpu_time *of_cpu, struct task_struct
 {
 	struct task_struct___time *of = (void *)of_cpu->task;
 	struct thread_slot *of_prev = slot_of(find_context(prev)), *slot;
-	u64 end_ns = now->ns - (prev->pid ? run_ns_of(prev) : 0), ran_ns;
+	u64 end_ns = now->ns - (prev->pid && of_prev ? run_ns_of(of_prev, prev) : 0), ran_ns;
 	u32 at = of_cpu->slot;
 
 	count->end_missed++;
@@ -447,7 +444,8 @@ static __noinline int end_unseen_end(struct cpu_time *of_cpu, struct task_struct
 	/* Else it has been woken since, or is gone; or it is a kworker, whose work is read as it leaves. */
 	if (slot && slot->key.state == THREAD_STATE_RUNNING && !slot->wait_end_ns &&
 	    slot->since_ns <= end_ns && slot->tid == BPF_CORE_READ(of, pid)) {
-		ran_ns = BPF_CORE_READ(of, se.sum_exec_runtime) - slot->ran_total_ns;
+		ran_ns = run_ns_of(slot, (void *)of);
+		slot->ran_total_ns += ran_ns;
 		if (slot->since_ns + ran_ns < end_ns)
 			end_ns = slot->since_ns + ran_ns;
 		end_state_at(slot, end_ns, now, count);
@@ -561,6 +559,7 @@ static __always_inline void switch_out(void *ctx, struct task_struct *prev, bool
 		note_role(slot, context, role_of(prev));
 	end_state(slot, now, count);
 	slot->waited_ns = slot->slept_ns = 0;
+	slot->ran_total_ns = of->se.sum_exec_runtime;
 	if (bpf_core_field_exists(of->sched_info.run_delay))
 		slot->delayed_total_ns = of->sched_info.run_delay;
 	if (state & TASK_DEAD) {

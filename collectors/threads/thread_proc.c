@@ -128,14 +128,11 @@ bool thread_proc_truth(int tid, int tgid, struct thread_truth *truth)
 uint64_t thread_proc_left_cpu(int tid, int tgid, const struct thread_slot *slot, uint64_t now_ns)
 {
 	struct thread_truth truth;
-	uint64_t before_ns, until_ns;
+	uint64_t until_ns;
 
-	if (!thread_proc_truth(tid, tgid, &truth))
+	if (!thread_proc_truth(tid, tgid, &truth) || truth.run_ns < slot->ran_total_ns)
 		return 0;
-	before_ns = slot->is_guessed ? slot->before.run_ns : slot->ran_total_ns;
-	if (truth.run_ns < before_ns)
-		return 0;
-	until_ns = slot->since_ns + truth.run_ns - before_ns;
+	until_ns = slot->since_ns + truth.run_ns - slot->ran_total_ns;
 	return until_ns + ACCOUNT_LATE_NS < now_ns ? until_ns : 0;
 }
 

@@ -73,6 +73,7 @@ static void take(int tid, int tgid, bool is_leader)
 		give_back(slot);
 		return;
 	}
+	slot->ran_total_ns = slot->before.run_ns;
 	slot->start_ns = slot->since_ns = monotonic_ns();
 	slot->since_bin = bins_number(slot->since_ns);
 	if (make_context(tid, is_leader, slot))
