@@ -59,8 +59,8 @@ static __always_inline u32 us_since(u64 begin_ns, u64 ns)
 	return us < (u32)-1 ? us : (u32)-1;
 }
 
-/* A request of a disk that is not recorded completes. __noinline: few disks below are a loop device's. */
-static __noinline void note_below(struct request *below)
+/* A request of a disk that is not recorded completes. Of its own: few disks below are a loop device's. */
+static __separate int note_below(struct request *below)
 {
 	const volatile struct dev_entry *dev;
 	struct block_inflight *slot;
@@ -71,36 +71,37 @@ static __noinline void note_below(struct request *below)
 
 	if (!bpf_core_field_exists(struct loop_cmd, iocb) ||
 	    !bpf_core_field_exists(struct iomap_dio, iocb) || !end_functions.direct)
-		return;
+		return 0;
 	start_ns = below->start_time_ns;
 	if (!below->bio || !start_ns) /* a flush; or the disk keeps no statistics */
-		return;
+		return 0;
 	address = request_above(below->bio);
 	rq = (void *)address;
 	if (!address)
-		return;
+		return 0;
 	if (bpf_core_field_exists(struct request_queue, disk))
 		disk = BPF_CORE_READ(rq, q, disk);
 	else
 		disk = BPF_CORE_READ(rq, rq_disk);
 	dev = find_dev(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor));
 	if (!dev || !(dev->flags & DEV_LEAF))
-		return;
+		return 0;
 	index = dev->index & (MAX_DEVS - 1);
 	tag = BPF_CORE_READ(rq, tag);
 	if (tag >= dev_tags[index])
-		return;
+		return 0;
 	/* A loop device has one hardware queue. */
 	index = dev_base[index] + tag;
 	slot = bpf_map_lookup_elem(&inflight, &index);
 	if (!slot || slot->request != address)
-		return;
+		return 0;
 	now = bpf_ktime_get_ns();
 	/* A large request is several below. */
 	start = us_since(slot->record.issue_ns, start_ns);
 	if (!slot->record.below_end_us || start < slot->record.below_start_us)
 		slot->record.below_start_us = start;
 	slot->record.below_end_us = us_since(slot->record.issue_ns, now);
+	return 0;
 }
 
 #endif

@@ -49,7 +49,7 @@ static __always_inline void note_role(struct thread_slot *slot, struct task_cont
 }
 
 /* Reads the names, which may change while the thread lives. */
-static __noinline int read_names(struct thread_slot *slot, struct task_struct *task)
+static __separate int read_names(struct thread_slot *slot, struct task_struct *task)
 {
 	struct task_struct___time *of = (void *)task;
 	struct kthread *kthread = of->flags & PF_KTHREAD ? kthread_of(task) : NULL;
@@ -77,7 +77,7 @@ static __always_inline u64 blkio_delay_of(struct task_struct___time *task)
 	return delays ? BPF_CORE_READ(delays, blkio_delay) : THREAD_NOT_KEPT;
 }
 
-static __noinline int read_truth(struct thread_truth *truth, struct task_struct *task)
+static __separate int read_truth(struct thread_truth *truth, struct task_struct *task)
 {
 	struct task_struct___time *of = (void *)task;
 
@@ -97,7 +97,7 @@ static __noinline int read_truth(struct thread_truth *truth, struct task_struct 
 	return 0;
 }
 
-static __noinline int fill_slot(struct thread_slot *slot, struct task_struct *task, u32 number)
+static __separate int fill_slot(struct thread_slot *slot, struct task_struct *task, u32 number)
 {
 	struct task_struct___time *of = (void *)task;
 

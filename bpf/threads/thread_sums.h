@@ -44,7 +44,7 @@ struct piece {
 const volatile struct thread_time_sum zero_sum;
 #define no_sum (*(const struct thread_time_sum *)&zero_sum)
 
-static __noinline int pass_on(const struct thread_time_key *key, const struct piece *piece,
+static __separate int pass_on(const struct thread_time_key *key, const struct piece *piece,
 			      struct thread_counts *count)
 {
 	struct thread_event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
@@ -76,7 +76,7 @@ static __always_inline void add_sum(struct thread_time_sum *to, const struct thr
 }
 
 /* Sends a cell's sum to the recorder, and empties the cell. */
-static __noinline int send_cell(struct thread_cell *cell, u64 bin, struct thread_counts *count)
+static __separate int send_cell(struct thread_cell *cell, u64 bin, struct thread_counts *count)
 {
 	struct thread_event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
 
@@ -148,7 +148,7 @@ static __always_inline bool is_key(const struct thread_time_key *one,
 }
 
 /* Moves a cell's sum to the map of its bin, which is the present one. */
-static __noinline int make_room(struct thread_cell *cell, u64 bin, struct thread_counts *count)
+static __separate int make_room(struct thread_cell *cell, u64 bin, struct thread_counts *count)
 {
 	struct thread_time_sum *sum = sum_of(&cell->key, bin, count);
 

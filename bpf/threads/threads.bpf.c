@@ -210,7 +210,7 @@ __noinline int add_wait(struct thread_slot *slot, struct thread_counts *count)
  * A kworker that waited without a work did so for the work that it has run since. Called before the run is added, so that
  * sums come in order.
  */
-static __noinline int add_wait_for_work(struct thread_slot *slot, struct task_struct *task,
+static __separate int add_wait_for_work(struct thread_slot *slot, struct task_struct *task,
 					struct thread_counts *count)
 {
 	enum thread_state state = slot->key.state;
@@ -272,7 +272,7 @@ static __always_inline void fall_asleep(void *ctx, struct task_struct *task, u32
 }
 
 /* The thread has run for the last time. The recorder gets its slot, and finds those it was not told of at the end. */
-static __noinline int end_thread(struct thread_slot *slot, struct task_struct *task, u32 at,
+static __separate int end_thread(struct thread_slot *slot, struct task_struct *task, u32 at,
 				 u64 now_ns)
 {
 	struct thread_event *event;
@@ -292,7 +292,7 @@ static __noinline int end_thread(struct thread_slot *slot, struct task_struct *t
 }
 
 /* A slot that the recorder has taken says when the thread was seen first; the rest is read at its first event. */
-static __noinline int see_first(struct thread_slot *slot, struct task_struct *task,
+static __separate int see_first(struct thread_slot *slot, struct task_struct *task,
 				struct task_context *context)
 {
 	u64 run_ns = slot->before.run_ns, run_delay_ns = slot->before.run_delay_ns;
@@ -308,7 +308,7 @@ static __noinline int see_first(struct thread_slot *slot, struct task_struct *ta
 }
 
 /* The slot of the current task, whose context another collector has made: it is seen from here on. */
-static __noinline int begin_late(struct task_struct *task, struct task_context *context,
+static __separate int begin_late(struct task_struct *task, struct task_context *context,
 				 enum thread_state state)
 {
 	struct moment now = moment_now();
@@ -368,6 +368,15 @@ static __always_inline u64 run_ns_of(const struct thread_slot *slot, struct task
 	return total_ns - slot->ran_total_ns;
 }
 
+/* When the run that the open interval began with ended. By its length, of another clock, that may lie a little beyond now. */
+static __always_inline u64 end_of_run(const struct thread_slot *slot, struct task_struct *task,
+				      const struct moment *now)
+{
+	u64 end_ns = slot->since_ns + run_ns_of(slot, task);
+
+	return end_ns < now->ns ? end_ns : now->ns;
+}
+
 /* Ends the open interval at a moment that has gone by unseen. */
 static __always_inline void end_state_at(struct thread_slot *slot, u64 at_ns,
 					 const struct moment *now, struct thread_counts *count)
@@ -395,7 +404,7 @@ static __always_inline void end_state_at(struct thread_slot *slot, u64 at_ns,
  * The thread leaves a CPU, and was not seen to get it. Programs do not run where they would interrupt themselves, nor, under
  * some hypervisors' kernels, in the context of process 1.
  */
-static __noinline int begin_unseen_run(struct thread_slot *slot, struct task_struct *task,
+static __separate int begin_unseen_run(struct thread_slot *slot, struct task_struct *task,
 				       const struct moment *now, struct thread_counts *count)
 {
 	count->run_missed++;
@@ -405,24 +414,24 @@ static __noinline int begin_unseen_run(struct thread_slot *slot, struct task_str
 }
 
 /* The thread is woken, and was not seen to fall asleep. */
-static __noinline int begin_unseen_sleep(struct thread_slot *slot, struct task_struct *task,
+static __separate int begin_unseen_sleep(struct thread_slot *slot, struct task_struct *task,
 					 const struct moment *now, struct thread_counts *count)
 {
 	count->sleep_missed++;
 	if (slot->wait_end_ns)
 		add_wait_for_work(slot, task, count);
-	end_state_at(slot, slot->since_ns + run_ns_of(slot, task), now, count);
+	end_state_at(slot, end_of_run(slot, task, now), now, count);
 	slot->ran_total_ns = ((struct task_struct___time *)task)->se.sum_exec_runtime;
 	set_state(slot, THREAD_STATE_SLEEPING);
 	return 0;
 }
 
 /* The thread gets a CPU, and was not seen to leave one. It could have gone on, as nobody has woken it. */
-static __noinline int begin_unseen_wait(struct thread_slot *slot, struct task_struct *task,
+static __separate int begin_unseen_wait(struct thread_slot *slot, struct task_struct *task,
 					const struct moment *now, struct thread_counts *count)
 {
 	count->wait_missed++;
-	end_state_at(slot, slot->since_ns + run_ns_of(slot, task), now, count);
+	end_state_at(slot, end_of_run(slot, task, now), now, count);
 	set_state(slot, THREAD_STATE_RUNNABLE);
 	return 0;
 }
@@ -431,7 +440,7 @@ static __noinline int begin_unseen_wait(struct thread_slot *slot, struct task_st
  * The CPU's present task, as far as known, is not the one that leaves it: its own way off was not seen. The scheduler's account
  * says how long it ran; it is taken to sleep since, and the task that leaves now to have run.
  */
-static __noinline int end_unseen_end(struct cpu_time *of_cpu, struct task_struct *prev,
+static __separate int end_unseen_end(struct cpu_time *of_cpu, struct task_struct *prev,
 				     const struct moment *now, struct thread_counts *count)
 {
 	struct task_struct___time *of = (void *)of_cpu->task;
