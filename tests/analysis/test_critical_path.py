@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +17,7 @@ from analysis.measures.critical_path import pieces
 from analysis.measures.critical_path import results as path_results
 from analysis.measures.critical_path.ends import ends, text_of
 from analysis.measures.critical_path.results import NoPath, PathResults, measure_path
+from analysis.measures.critical_path.roots import Roots, stand_for
 from analysis.measures.results import measure
 from analysis.render import text
 from analysis.report import make_report
@@ -312,6 +314,17 @@ def test_sleep_over_given_up_time_is_a_weak_link(tmp_path: Path) -> None:
     assert sums["at the device: write journal"] == 290 - 20
     assert found.coverage.unrecorded_ns == 20 * MS and found.coverage.unknown_ns == 0
     assert found.coverage.weak_ns == (400 - 60 - 10) * MS
+
+
+@pytest.mark.parametrize(("lives_ms", "stands"), [((50, 40), False), ((300, 200), True), ((), False)])
+def test_threads_of_the_start_do_not_stand_for_a_workload_that_pauses(
+    lives_ms: tuple[int, ...], stands: bool
+) -> None:
+    def roots(lives: tuple[int, ...]) -> Roots:
+        end = np.array(lives, dtype=np.int64)
+        return Roots(np.arange(end.size, dtype=np.int32), np.zeros(end.size, dtype=np.int64), end, False, 0.1)
+
+    assert stand_for(roots(lives_ms), roots((1000,))) == stands
 
 
 def test_series_sums_to_the_path(tmp_path: Path) -> None:

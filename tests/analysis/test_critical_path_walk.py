@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.measures.critical_path.intervals import State, with_events
+from analysis.measures.critical_path.occupancy import make_occupancy
 from analysis.measures.critical_path.pieces import Kind, Pieces
 from analysis.measures.critical_path.stretches import RACE_NS, Spans, spans
 from analysis.measures.critical_path.walk import DEPTH_MOST
@@ -131,6 +132,20 @@ def test_herd_has_a_path_of_its_own_for_each() -> None:
     order = np.lexsort((switch.t_ns, switch.cpu))
     occupants = [int(switch.next[order[row]]) for row in pieces.occupant[ready]]
     assert occupants == [0, A, B]  # C waited while nobody, A and B ran on CPU 1
+
+
+def test_of_several_that_are_not_logged_the_last_one_had_the_cpu() -> None:
+    """Between A's sleep and its next run there is no row: the CPU was idle, then another program had it."""
+    schedule = Schedule()
+    schedule.switch(0, 0, A)
+    schedule.switch(100, A, 0, next_role="idle")
+    schedule.wake(300, A, B)
+    schedule.switch(350, 0, A, prev_role="other")
+    pieces = schedule.path([(A, 0, 400)], 400)
+    occupancy = make_occupancy(schedule.switch_table, 0, 400)
+    [row] = pieces.occupant[pieces.kind == Kind.READY].tolist()
+    assert occupancy.thread[row] == 0
+    assert occupancy.role.labels[occupancy.role.codes[row]] == "other"
 
 
 @pytest.mark.parametrize(

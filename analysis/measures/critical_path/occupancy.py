@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who ran on each CPU: whom a runnable thread waited for."""
+"""Who ran on each CPU: whom a runnable thread waited for.
+
+A switch between two threads that are not logged (idle, other programs) has no row. From the row that brought
+the first of them to the row that takes the CPU from the last, the last one counts: it kept the CPU from the
+thread that got it then; while the CPU was idle nobody waited for it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from analysis.tables.switch import Switch
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Rows of the table switch by CPU and time; each one's `next` ran until the following row's time."""
+    """Rows of the table switch by CPU and time: who had the CPU until the following row's time."""
 
     start_ns: int
     span_ns: int
@@ -55,6 +60,7 @@ def make_occupancy(switch: Switch, start_ns: int, end_ns: int) -> Occupancy:
     key = cpu.astype(np.int64) * span + (t - start_ns)
     order = np.argsort(key, kind="stable")
     rows = kept[order]
+    role = _last_roles(switch, rows, cpu[order])
     return Occupancy(
         start_ns=start_ns,
         span_ns=span,
@@ -62,5 +68,21 @@ def make_occupancy(switch: Switch, start_ns: int, end_ns: int) -> Occupancy:
         t=t[order],
         cpu=cpu[order],
         thread=switch.next[rows].astype(np.int32),
-        role=Categorical(switch.next_role.codes[rows], switch.next_role.labels),
+        role=role,
     )
+
+
+def _last_roles(switch: Switch, rows: I64, cpu: I32) -> Categorical:
+    """The role of each row's `next`; where that is not logged, of whom the following row takes off."""
+    came, left = switch.next_role, switch.prev_role
+    labels = tuple(dict.fromkeys((*came.labels, *left.labels)))
+    of_came, of_left = (
+        np.array([labels.index(label) for label in role.labels], np.int8) for role in (came, left)
+    )
+    codes = of_came[came.codes[rows]]
+    following = rows[1:]
+    unlogged = np.flatnonzero(
+        (switch.next[rows[:-1]] == 0) & (switch.prev[following] == 0) & (cpu[1:] == cpu[:-1])
+    )
+    codes[unlogged] = of_left[left.codes[following[unlogged]]]
+    return Categorical(codes, labels)

@@ -19,7 +19,7 @@ from analysis.measures.critical_path.occupancy import make_occupancy
 from analysis.measures.critical_path.owners import Owners, WorkRoles, make_owners
 from analysis.measures.critical_path.pieces import Kind, Pieces, TooLongError
 from analysis.measures.critical_path.requests import KnownRequests, RequestLabels, known_requests
-from analysis.measures.critical_path.roots import MOST_PAUSED, Roots, choose_roots
+from analysis.measures.critical_path.roots import MOST_PAUSED, Roots, choose_roots, stand_for
 from analysis.measures.critical_path.share import OwnWaits, Share
 from analysis.measures.critical_path.stretches import NONE, Mask, Spans, spans
 from analysis.measures.critical_path.sums import Sums, Whose
@@ -175,7 +175,7 @@ def measure_path(
     idle = is_idle(intervals, is_kernel, switches.state.labels)
     walk = Walk(intervals, wakes, requests.requests, occupancy, voluntary, idle, is_workload)
     try:
-        if roots.is_one and busy.thread.size and _is_paused(walk, roots, voluntary):
+        if roots.is_one and stand_for(busy, roots) and _is_paused(walk, roots, voluntary):
             roots = busy
     except TooLongError as error:
         return NoPath(str(error))

@@ -6,7 +6,8 @@ of its own), or without a known cause in an interruptible sleep that no request 
 more than ONE_THREAD threads are at work on average, the path is that of one thread, the workload's longest:
 it waits for whoever else is at work. Else it is the mean over the threads that are at work at least
 LEAST_SHARE of their life. So it is, too, where the one thread's path is mostly its own pauses: it then looks
-now and then how far the others are (fio does), and does not wait for them.
+now and then how far the others are (fio does), and does not wait for them. But a workload that itself pauses
+most of its time (a rate, think time) has no other threads at work than those of its start: they are no roots.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from analysis.tables.store import I64
 ONE_THREAD = 1.5
 LEAST_SHARE = 0.5
 MOST_PAUSED = 0.5  # of the path of one thread
+LEAST_COVERED = 0.5  # of the one thread's time, by the life of all others at work
 LEAST_OF_MOST = 0.01  # threads at work for less than this share of the busiest one's time are no roots
 
 
@@ -34,6 +36,12 @@ class Roots:
     end: I64
     is_one: bool
     at_work: float  # mean number of threads at work
+
+
+def stand_for(busy: Roots, one: Roots) -> bool:
+    """Whether the threads at work live long enough to stand for the workload in place of its one thread."""
+    life, needed = int((busy.end - busy.begin).sum()), int((one.end - one.begin).sum())
+    return bool(busy.thread.size) and life >= LEAST_COVERED * needed
 
 
 def choose_roots(
