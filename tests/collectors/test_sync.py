@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,15 +17,22 @@ from tests.marks import needs_root
 pytestmark = [needs_root]
 
 
-@pytest.fixture
-def dirty(tmp_path: Path) -> Iterator[tuple[LoopDisk, Path]]:
+@contextmanager
+def dirty_disk(place: Path) -> Iterator[tuple[LoopDisk, Path]]:
     """A file system of others with 2 MiB that nobody has written back; its journal waits five minutes."""
-    with loop_disk(tmp_path / "other", 64 * MIB) as disk:
+    place.mkdir()
+    with loop_disk(place / "disk", 64 * MIB) as disk:
         subprocess.run(["mkfs.ext4", "-q", "-F", disk.path], check=True)
-        with mounted(disk.path, tmp_path / "mnt", "-o", "commit=300,noinit_itable") as folder:
+        with mounted(disk.path, place / "mnt", "-o", "commit=300,noinit_itable") as folder:
             subprocess.run(["sync", "-f", folder], check=True)
             (folder / "file").write_bytes(b"x" * 2 * MIB)
             yield disk, folder
+
+
+@pytest.fixture
+def dirty(tmp_path: Path) -> Iterator[tuple[LoopDisk, Path]]:
+    with dirty_disk(tmp_path / "dirty") as found:
+        yield found
 
 
 def written_bytes(disk: LoopDisk) -> int:
@@ -43,11 +51,15 @@ def test_fresh_file_system_leaves_others_dirty(dirty: tuple[LoopDisk, Path], tmp
 @pytest.mark.parametrize("asked", [False, True])
 def test_directory_is_synced_only_if_asked(asked: bool, dirty: tuple[LoopDisk, Path], tmp_path: Path) -> None:
     disk, folder = dirty
-    before = written_bytes(disk)
     words = {"SYNC": "1"} if asked else {}
-    job = Job("trace", tmp_path / "run", None, DIR=str(folder), CMD="sleep 0.2", COLLECT="none", **words)
-    job.until("workload")
-    assert (written_bytes(disk) - before >= 2 * MIB) is asked
-    assert job.end() == 0, job.said
+    with dirty_disk(tmp_path / "beside") as (beside, _):
+        before = [written_bytes(one) for one in (disk, beside)]
+        job = Job("trace", tmp_path / "run", None, DIR=str(folder), CMD="sleep 0.2", COLLECT="none", **words)
+        job.until("workload")
+        after = [written_bytes(one) for one in (disk, beside)]
+        assert job.end() == 0, job.said
+    is_written, is_beside = (end - begin >= 2 * MIB for begin, end in zip(before, after, strict=True))
+    # Others may write back all disks meanwhile: by sync(), or by reclaim in a small cgroup.
+    assert is_written is asked or (is_written and is_beside)
     assert job.run.facts["filesystem"]["synced_before"] is asked
     assert ("settle_s" in job.run.facts["timing"]) is asked

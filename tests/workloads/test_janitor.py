@@ -26,7 +26,7 @@ pytestmark = needs_root
 
 def world(mark: str) -> dict[str, list[str]]:
     """Return everything with the mark of a session, from the kernel and not from the janitor."""
-    loops = run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")
+    loops = run("losetup", "--list", "--raw", "--noheadings", "--output", "NAME,BACK-FILE")
     return {
         "mounts": [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if mark in line],
         "loops": [line for line in loops.splitlines() if mark in line],
