@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The type of a finding: one explanation of lost time, with its location, cost, evidence and confidence."""
+"""A finding: one explanation of lost time, with place, cost, evidence, certainty, and what would test it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Certainty(StrEnum):
+    """How sure a finding is. The finding's doubt says why it is not surer."""
+
+    SURE = "sure"  # exact accounting, and the cause itself was seen
+    LIKELY = "likely"  # exact accounting; the cause is concluded from it
+    POSSIBLE = "possible"  # the interval of the cost reaches nearly zero, or another cause fits as well
 
 
 @dataclass(frozen=True)
@@ -14,7 +23,7 @@ class Where:
 
     start_ns: int
     end_ns: int
-    phase: str = ""  # empty: outside of phases, or over several
+    phases: tuple[str, ...] = ()  # empty: all of the run
     threads: tuple[str, ...] = ()
     files: tuple[str, ...] = ()  # paths from the mount point on
 
@@ -25,7 +34,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds that the finding cost, with the limits of its interval."""
+    """Seconds of the workload's wall time, with the limits of an interval."""
 
     value_s: float
     low_s: float
@@ -50,23 +59,40 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One explanation. A rule that cannot state its cost and its evidence states no finding."""
+class Remedy:
+    """What takes the cause away, and what that is predicted to save: a prediction until it is verified."""
 
-    what: str  # one sentence, made of numbers: "writes wait 41 % of 12.0 s for the journal's commit"
+    words: Mapping[str, str]  # variables of make trace that differ; "": the variable is left out
+    text: str  # "a journal of 1 GB"
+    saved: Cost  # of the run's wall time
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One explanation. A rule that cannot state its cost and its evidence states no finding.
+
+    The cost is what was lost or waited for. What is to be had by taking the cause away is the remedy's.
+    """
+
+    kind: str  # the rule's key
+    what: str  # one sentence, made of numbers: "The journal was full 15 times: 13.0 s of 41.8 (31 %)."
+    because: Sequence[str]  # sentences on how that comes about, each with a number of this run
     where: Where
     cost: Cost
     evidence: Sequence[Evidence]
-    confidence: float  # 0..1: probability that the explanation holds
-    doubt: str  # why the confidence is not higher; empty only with confidence 1
-    test: str  # the run that would confirm or refute the finding, as it is typed
+    certainty: Certainty
+    doubt: str  # why not surer; empty only if sure
+    remedy: Remedy | None = None  # None: nothing that make verify could change
+    test: str = ""  # the command that would confirm or refute it; empty: make verify, by the remedy
+    lines: frozenset[str] = frozenset()  # keys of the ledger's lines whose time this is
 
     def __post_init__(self) -> None:
-        if not any(letter.isdigit() for letter in self.what):
-            raise ValueError(f"finding states no number: {self.what!r}")
+        for sentence in (self.what, *self.because):
+            if not any(letter.isdigit() for letter in sentence):
+                raise ValueError(f"finding states no number: {sentence!r}")
         if not self.evidence:
             raise ValueError(f"finding has no evidence: {self.what!r}")
-        if not 0 < self.confidence <= 1 or bool(self.doubt) == (self.confidence == 1):
-            raise ValueError(f"confidence {self.confidence} and doubt {self.doubt!r} contradict each other")
-        if not self.test:
+        if bool(self.doubt) == (self.certainty == Certainty.SURE):
+            raise ValueError(f"{self.certainty} and doubt {self.doubt!r} contradict each other")
+        if self.remedy is None and not self.test:
             raise ValueError(f"finding names no test: {self.what!r}")

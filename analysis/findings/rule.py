@@ -1,27 +1,51 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The type of a rule, and the rules found by this folder: the RULES of each module."""
+"""The type of a rule, what rules look at, and the rules found by this folder: the RULES of each module."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from analysis import findings as folder
 from analysis.discovery import find_listed
 from analysis.findings.finding import Finding
+from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
 from analysis.rundir.run import Run
 from analysis.tables.load import Tables
 
 
 @dataclass(frozen=True)
+class Case:
+    """What a rule looks at."""
+
+    run: Run
+    tables: Tables
+    results: Results
+    ledger: Ledger
+
+
+@dataclass(frozen=True)
 class Rule:
-    """One kind of explanation. find returns a finding for each time and place where the rule applies."""
+    """One kind of finding. find returns a finding for each time and place where the rule applies.
+
+    The report says of each rule whose collectors were on and that found nothing: not found: `sought`.
+    """
 
     key: str
     order: int  # among findings of equal cost, ascending
+    sought: str  # "a lock", "dirty throttling"; "": not named where nothing is found
     collectors: tuple[str, ...]  # without one of them the rule is not asked
-    find: Callable[[Run, Tables, Results], Sequence[Finding]]
+    find: Callable[[Case], Sequence[Finding]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the rules of a run found, the costliest finding first."""
+
+    findings: list[Finding]
+    sought: list[str] = field(default_factory=list)  # and not found
+    not_asked: list[tuple[str, str]] = field(default_factory=list)  # what was sought, and what was off
 
 
 def find_rules() -> list[Rule]:
@@ -29,10 +53,19 @@ def find_rules() -> list[Rule]:
     return find_listed(folder, "RULES", Rule)
 
 
-def findings_of(rules: Sequence[Rule], run: Run, tables: Tables, results: Results) -> list[Finding]:
-    """What the rules find whose collectors were on, the costliest finding first."""
-    possible = [
-        rule for rule in rules if all(name in run.losses and not run.off(name) for name in rule.collectors)
-    ]
-    found = [finding for rule in possible for finding in rule.find(run, tables, results)]
-    return sorted(found, key=lambda finding: -finding.cost.value_s)
+def find_all(rules: Sequence[Rule], case: Case) -> Found:
+    """Ask the rules whose collectors were on."""
+    findings: list[Finding] = []
+    found = Found(findings)
+    for rule in rules:
+        off = [name for name in rule.collectors if name not in case.run.losses or case.run.off(name)]
+        if off:
+            found.not_asked.append((rule.sought, ", ".join(off)))
+            continue
+        of_rule = rule.find(case)
+        findings += of_rule
+        if not of_rule and rule.sought:
+            found.sought.append(rule.sought)
+    order = {rule.key: rule.order for rule in rules}
+    findings.sort(key=lambda finding: (-finding.cost.value_s, order[finding.kind]))
+    return found

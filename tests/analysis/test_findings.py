@@ -10,21 +10,24 @@ from typing import Any
 
 import pytest
 
-from analysis.findings.finding import Cost, Evidence, Finding, Where
-from analysis.findings.rule import Rule, find_rules, findings_of
-from analysis.measures.results import Results, measure
-from analysis.rundir.run import Run, open_run
-from analysis.tables.load import Tables, load_tables
+from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy, Where
+from analysis.findings.rule import Case, Rule, find_all
+from analysis.measures.ledger import measure_ledger
+from analysis.measures.results import measure
+from analysis.rundir.run import open_run
+from analysis.tables.load import load_tables
 from tests.analysis.synthetic import decaying_ext3
 
 GOOD = Finding(
-    what="writes wait 41 % of 12.0 s for the journal's commit",
-    where=Where(0, 12_000_000_000, phase="create", threads=("compilebench",)),
+    kind="commit",
+    what="Writes waited 4.9 s of 12.0 s (41 %) for the journal's commit.",
+    because=("Another process asked for 80 of the 82 commits.",),
+    where=Where(0, 12_000_000_000, phases=("create",), threads=("compilebench",)),
     cost=Cost(4.9, 4.1, 5.6),
     evidence=(Evidence("call", {"call": "write"}, "mean wait", "ns", 910_000.0, 12_000.0),),
-    confidence=0.8,
+    certainty=Certainty.LIKELY,
     doubt="the journal's commits were not recorded",
-    test="make trace FS=ext4 WL=compilebench WITH=bpftrace:journal_commits",
+    remedy=Remedy({"MKFS": "-J size=1024"}, "a journal of 1 GB", Cost(2.0, 0.0, 4.9)),
 )
 
 
@@ -32,12 +35,11 @@ GOOD = Finding(
     ("change", "says"),
     [
         ({"what": "many seeks"}, "states no number"),
+        ({"because": ("a background writer",)}, "states no number"),
         ({"evidence": ()}, "no evidence"),
-        ({"confidence": 0.0}, "contradict"),
-        ({"confidence": 1.5}, "contradict"),
-        ({"confidence": 1.0}, "contradict"),
+        ({"certainty": Certainty.SURE}, "contradict"),
         ({"doubt": ""}, "contradict"),
-        ({"test": ""}, "names no test"),
+        ({"remedy": None}, "names no test"),
     ],
 )
 def test_finding_without_its_parts_is_refused(change: dict[str, Any], says: str) -> None:
@@ -46,7 +48,7 @@ def test_finding_without_its_parts_is_refused(change: dict[str, Any], says: str)
 
 
 def test_sure_finding_has_no_doubt() -> None:
-    assert replace(GOOD, confidence=1.0, doubt="").confidence == 1
+    assert replace(GOOD, certainty=Certainty.SURE, doubt="").certainty == "sure"
 
 
 @pytest.mark.parametrize(
@@ -63,16 +65,26 @@ def test_time_of_a_finding_is_not_empty() -> None:
 
 
 def test_rules_are_asked_whose_collectors_were_on(tmp_path: Path) -> None:
-    assert find_rules() == []  # the room is empty
     run = open_run(decaying_ext3(2, 100).write(tmp_path / "r"))
     tables = load_tables(run)
+    results = measure(run, tables)
+    ledger = measure_ledger(results.path, results.threads, results.window.work_s)
 
     def rule(key: str, collector: str, cost_s: float) -> Rule:
-        def find(run: Run, tables: Tables, results: Results) -> Sequence[Finding]:
-            return [replace(GOOD, what=f"{key} 1", cost=Cost(cost_s, cost_s, cost_s))]
+        def find(case: Case) -> Sequence[Finding]:
+            if not cost_s:
+                return []
+            return [replace(GOOD, kind=key, what=f"{key} 1", cost=Cost(cost_s, cost_s, cost_s))]
 
-        return Rule(key, 1, (collector,), find)
+        return Rule(key, 1, f"a {key} one", (collector,), find)
 
-    rules = [rule("small", "block", 1.0), rule("large", "block", 2.0), rule("never", "perf", 9.0)]
-    found = findings_of(rules, run, tables, measure(run, tables))
-    assert [finding.what for finding in found] == ["large 1", "small 1"]
+    rules = [
+        rule("small", "block", 1.0),
+        rule("large", "block", 2.0),
+        rule("no", "block", 0.0),
+        rule("never", "perf", 9.0),
+    ]
+    found = find_all(rules, Case(run, tables, results, ledger))
+    assert [finding.what for finding in found.findings] == ["large 1", "small 1"]
+    assert found.sought == ["a no one"]
+    assert found.not_asked == [("a never one", "perf")]

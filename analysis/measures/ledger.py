@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The ledger: where the workload's wall time went, in seconds that end in the whole.
+
+    basis "path"     the critical path: each line is what its threads did or waited for, the ends say on whom
+    basis "threads"  without a path: the mean over the workload's threads of their time by state and cause
+
+A line of a wait has the cause that the waiter's kernel stack tells (analysis/causes). Time on a CPU and
+waiting for one are lines of their own; what is not known is a line, too, the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from analysis.causes import rules
+from analysis.causes.roles import WORKLOAD
+from analysis.measures.critical_path import causes
+from analysis.measures.critical_path.ends import (
+    APPARATUS,
+    READY,
+    UNRECORDED,
+    end_of,
+    text_of,
+)
+from analysis.measures.critical_path.results import NoPath, PathResults
+from analysis.measures.critical_path.share import Share
+from analysis.measures.threads.parts import NOT_KNOWN, ON_CPU, VOLUNTARY, Part
+from analysis.measures.threads.parts import READY as READY_PART
+from analysis.measures.threads.results import ThreadResults
+
+PATH, THREADS = "path", "threads"
+CPU, READY_LINE, OTHERS, NOT_EXPLAINED, NOT_RECORDED = "cpu", "ready", "others", "unknown", "unrecorded"
+TEXTS = {
+    CPU: "on a CPU",
+    READY_LINE: "ready to run",
+    OTHERS: "the CPU taken by others",
+    NOT_EXPLAINED: "not explained",
+    NOT_RECORDED: "not recorded",
+}
+LAST = (NOT_EXPLAINED, NOT_RECORDED)
+
+
+@dataclass
+class Line:
+    """Time with one cause. ns: of the basis, see Ledger.seconds(). ends: ns by group of ends.py."""
+
+    key: str  # of TEXTS, or a cause of analysis/causes
+    text: str
+    ns: int = 0
+    weak_ns: int = 0
+    ends: dict[str, int] = field(default_factory=dict)
+    shares: list[Share] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All lines, longest first, then what is not known."""
+
+    basis: str  # PATH, THREADS; "": neither was recorded, and there are no lines
+    why_not: str  # why the basis is not the path
+    wall_s: float  # of the workload
+    threads: int  # that the basis is the mean of
+    total_ns: int
+    lines: list[Line]
+
+    def seconds(self, ns: float) -> float:
+        """Time of the basis as seconds of the workload's wall time: of several threads their mean."""
+        return ns / self.total_ns * self.wall_s if self.total_ns else 0.0
+
+    def line(self, key: str) -> Line | None:
+        """The line of a key."""
+        return next((line for line in self.lines if line.key == key), None)
+
+    @property
+    def unknown_ns(self) -> int:
+        """Time of the lines LAST."""
+        return sum(line.ns for line in self.lines if line.key in LAST)
+
+    def shares(self, wanted: Callable[[Share], bool]) -> list[Share]:
+        """Shares of the path."""
+        return [share for line in self.lines for share in line.shares if wanted(share)]
+
+    def cost(self, ns: int, weak_ns: int = 0) -> tuple[float, float, float]:
+        """Value, low and high seconds: without what rests on a guess, and with all that is not known."""
+        return (
+            self.seconds(ns),
+            self.seconds(ns - weak_ns),
+            min(self.seconds(ns + self.unknown_ns), self.wall_s),
+        )
+
+
+def measure_ledger(path: PathResults | NoPath, threads: ThreadResults | None, wall_s: float) -> Ledger:
+    """The ledger of a run. wall_s: of the workload."""
+    if isinstance(path, PathResults) and path.total_ns:
+        lines = _of_path(path.shares)
+        return Ledger(PATH, "", wall_s, path.roots, path.total_ns, lines)
+    why = path.why if isinstance(path, NoPath) else ""
+    if threads is None:
+        return Ledger("", why, wall_s, 0, 0, [])
+    lines = _of_threads(threads.of(WORKLOAD))
+    return Ledger(THREADS, why, wall_s, threads.workload_threads, sum(line.ns for line in lines), lines)
+
+
+def _sorted(lines: Mapping[str, Line]) -> list[Line]:
+    return sorted(lines.values(), key=lambda line: (line.key in LAST, -line.ns, line.key))
+
+
+def _of_path(shares: Iterable[Share]) -> list[Line]:
+    lines: dict[str, Line] = {}
+    for share in shares:
+        group, _ = end_of(share)
+        key = _key_of(share, group)
+        line = lines.setdefault(key, Line(key, TEXTS.get(key) or text_of(key)))
+        line.ns += share.ns
+        line.weak_ns += share.weak_ns
+        line.ends[group] = line.ends.get(group, 0) + share.ns
+        line.shares.append(share)
+    return _sorted(lines)
+
+
+def _key_of(share: Share, group: str) -> str:
+    own = share.own.cause
+    if group == UNRECORDED:
+        return NOT_RECORDED
+    if own in (causes.LOST, causes.OVER, rules.NO_STACK, rules.UNKNOWN):
+        return NOT_EXPLAINED
+    if own == causes.READY:
+        return OTHERS if group == APPARATUS else READY_LINE
+    return CPU if own == causes.ON_CPU else own
+
+
+def _of_threads(parts: Iterable[Part]) -> list[Line]:
+    """Sleeps of the threads' own will do not count: there the thread holds nobody up."""
+    lines: dict[str, Line] = {}
+    for part in parts:
+        if part.kind in VOLUNTARY:
+            continue
+        if part.kind.startswith(READY_PART):
+            key = READY_LINE
+        elif part.kind in ON_CPU:
+            key = CPU
+        else:
+            key = NOT_EXPLAINED if part.kind in NOT_KNOWN else part.kind
+        line = lines.setdefault(key, Line(key, TEXTS.get(key) or text_of(key)))
+        line.ns += part.ns
+        group = {CPU: "own CPU", READY_LINE: READY}.get(key, key)
+        line.ends[group] = line.ends.get(group, 0) + part.ns
+    return _sorted(lines)
