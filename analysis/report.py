@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from analysis import exporters, units
+from analysis.answer import findings_json
+from analysis.answer import text as answer_text
+from analysis.answer.answer import make_answer
 from analysis.discovery import find_parts
 from analysis.errors import ReportError
 from analysis.figures import run as run_figures
+from analysis.findings.rule import Case, find_all, find_rules
 from analysis.measures.clip import measure_clipped
+from analysis.measures.ledger import measure_ledger
 from analysis.measures.results import measure
 from analysis.render import html, text, titles
 from analysis.render.document import Document
@@ -20,6 +26,7 @@ from analysis.sections.document import make_document
 from analysis.tables.load import Tables, load_tables
 
 NAMED = ("report.txt", "report.html", "iograph.png", "iograph.svg")  # files that the terminal names
+ANSWER = "answer.txt"  # the first screen alone, for a mail
 CONSOLE = "raw/console.log"  # what the guest of a run in a virtual machine printed
 
 
@@ -34,11 +41,12 @@ def make_report(
     """
     run = open_run(path)
     source, document = _measure(run, everyones_locks, disk_model)
+    answer_files = _answer(source, document)
     if by_volume:
         source = _by_volume(source)
     outputs = _outputs()
     made = make_all(outputs, source)
-    _write(run, document, outputs, made, source.tables)
+    _write(run, document, outputs, made, source.tables, answer_files)
     named = [*NAMED, *_recorded_logs(run)]
     return text.essence(document, [run.path / name for name in named])
 
@@ -52,6 +60,19 @@ def _measure(run: Run, everyones_locks: bool, disk_model: bool) -> tuple[RunSour
     title = f"{titles.run_title(run)} · {units.seconds(results.window.work_s)} s"
     source = RunSource(run, tables, results, recorded, recorded_results, title, document.banners)
     return source, document
+
+
+def _answer(source: RunSource, document: Document) -> dict[str, bytes]:
+    """Ask the rules, and put the answer at the head of the document; returns the files that hold it."""
+    results = source.results
+    ledger = measure_ledger(results.path, results.threads, results.window.work_s)
+    case = Case(source.run, source.tables, results, ledger)
+    found = find_all(find_rules(), case)
+    document.answer = answer_text.render(make_answer(case, found, document.banners))
+    return {
+        ANSWER: text.encoded(document.answer),
+        findings_json.NAME: findings_json.encoded(case, found),
+    }
 
 
 def _by_volume(source: RunSource) -> RunSource:
@@ -77,10 +98,15 @@ def _recorded_logs(run: Run) -> list[str]:
 
 
 def _write(
-    run: Run, document: Document, outputs: list[Output[RunSource]], made: list[Made], tables: Tables
+    run: Run,
+    document: Document,
+    outputs: list[Output[RunSource]],
+    made: list[Made],
+    tables: Tables,
+    answer_files: Mapping[str, bytes],
 ) -> None:
     """Write report.txt, the outputs' files and, last, the page that names and shows them."""
-    files = {"report.txt": text.encoded(text.render(document))}
+    files = {"report.txt": text.encoded(text.render(document)), **answer_files}
     for output in made:
         files |= output.files
     names = [

@@ -11,7 +11,7 @@ from analysis.discovery import find_listed
 from analysis.findings.finding import Finding
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
-from analysis.rundir.run import Run
+from analysis.rundir.run import Run, clean
 from analysis.tables.load import Tables
 
 
@@ -46,6 +46,7 @@ class Found:
     findings: list[Finding]
     sought: list[str] = field(default_factory=list)  # and not found
     not_asked: list[tuple[str, str]] = field(default_factory=list)  # what was sought, and what was off
+    failed: list[tuple[str, str]] = field(default_factory=list)  # keys of rules that raised, and their error
 
 
 def find_rules() -> list[Rule]:
@@ -54,7 +55,7 @@ def find_rules() -> list[Rule]:
 
 
 def find_all(rules: Sequence[Rule], case: Case) -> Found:
-    """Ask the rules whose collectors were on."""
+    """Ask the rules whose collectors were on. A rule that fails leaves the others' findings as they are."""
     findings: list[Finding] = []
     found = Found(findings)
     for rule in rules:
@@ -62,7 +63,15 @@ def find_all(rules: Sequence[Rule], case: Case) -> Found:
         if off:
             found.not_asked.append((rule.sought, ", ".join(off)))
             continue
-        of_rule = rule.find(case)
+        try:
+            of_rule = rule.find(case)
+        except MemoryError:
+            raise
+        except (
+            Exception
+        ) as error:  # a rule's fault must not cost the report of a long run; the screen states it
+            found.failed.append((rule.key, f"{type(error).__name__}: {clean(error, 200)}"))
+            continue
         findings += of_rule
         if not of_rule and rule.sought:
             found.sought.append(rule.sought)

@@ -47,3 +47,4 @@ class Document:
     title: str
     banners: list[str]  # warnings above everything else
     sections: list[Section]
+    answer: str = ""  # the first screen, as lines of text; empty: the report has none

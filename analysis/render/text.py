@@ -172,7 +172,8 @@ def section_lines(section: Section) -> list[str]:
 
 def render(document: Document) -> str:
     """The document's text."""
-    lines = wrap(document.title)
+    lines = [*document.answer.splitlines(), "", ""] if document.answer else []
+    lines += wrap(document.title)
     lines += ["=" * min(len(line), WIDTH) for line in lines[-1:]]
     for banner in document.banners:
         lines += wrap(banner, "!! ", "!! ")
@@ -182,7 +183,12 @@ def render(document: Document) -> str:
 
 
 def essence(document: Document, files: Sequence[Path]) -> str:
-    """What the terminal shows: essential sections without definitions, and the paths of the files."""
+    """What the terminal shows: the files' paths and, last, the first screen.
+
+    A report without a first screen: its essential sections without definitions, and the paths.
+    """
+    if document.answer:
+        return "".join(f"{clean(path)}\n" for path in files) + f"\n{document.answer}"
     sections = [replace(s, definition="") for s in document.sections if s.essential]
     where = "".join(f"  {clean(path)}\n" for path in files)
     shown = render(replace(document, sections=sections))

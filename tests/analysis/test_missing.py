@@ -106,13 +106,14 @@ def test_terminal_text_and_page_begin_with_it(tmp_path: Path, capsys: pytest.Cap
     path = run_of(tmp_path / "r", [*RECORDER], {**on("locks", "calls", "counters"), "block": OFF})
     assert main(["report", str(path)]) == 0
     words = f"block is off (no requests): {WHY} (remedy: {REMEDY})"
-    for text in (capsys.readouterr().out, (path / "report.txt").read_text()):
+    terminal, report = capsys.readouterr().out, (path / "report.txt").read_text()
+    for text in (terminal[terminal.index("Seekmeter: ") :], report):
         lines = text.splitlines()
-        assert lines[2].startswith("!! block is off (no requests): ")
-        assert words in folded("\n".join(lines[2:5]))
-        after = folded(text[text.index("WARNINGS AND GAPS") :])
-        assert f"- {words}" in after
-        assert "- none" not in after
+        assert lines[1].startswith("!! block is off (no requests): ")
+        assert words in folded("\n".join(lines[1:4]))
+    after = folded(report[report.index("WARNINGS AND GAPS") :])
+    assert f"- {words}" in after
+    assert "- none" not in after
     page = (path / "report.html").read_text()
     assert f'<p class="banner">{words}</p>' in page
     assert f"<li>{words}</li>" in page

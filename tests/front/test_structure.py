@@ -67,6 +67,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("analysis.render", "analysis.exporters"),
         ("analysis.findings",),
         ("analysis.sections",),
+        ("analysis.answer",),
         ("analysis.figures",),
         ("analysis.report", "analysis.movie", "analysis.compare", "analysis.study", "analysis.sweep"),
         ("analysis.gallery",),

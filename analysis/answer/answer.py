@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The answer of a run: the facts of the first screen, in the order in which it states them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.answer import got, lost, next_steps, others, ran, special, time_spent
+from analysis.answer.next_steps import Step
+from analysis.answer.time_spent import TimeSpent
+from analysis.answer.verified import Verified, read_verified
+from analysis.findings.finding import Finding
+from analysis.findings.rule import Case, Found
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A finding, the number by which commands name it, and what make verify measured."""
+
+    number: int  # from 1, the costliest first
+    finding: Finding
+    verified: Verified | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Sentences have no full stop at their end; texts of the run are not yet cleaned."""
+
+    title: str
+    started: str  # date and time, by the machine's clock; "": not known
+    warnings: list[str]  # what must be known before any number, the gravest first
+    ran: str
+    got: str
+    disk: str
+    spent: TimeSpent
+    findings: list[Numbered]
+    sought: list[str]  # and not found
+    not_asked: list[tuple[str, str]]  # what was sought, and the collectors that were off
+    failed: list[tuple[str, str]]  # keys of rules that failed, and their error
+    lost: list[str]
+    others: str  # other programs of the machine; "": nothing to say
+    steps: list[Step]
+
+
+def make_answer(case: Case, found: Found, banners: Sequence[str]) -> Answer:
+    """The answer of a run. banners: of its report."""
+    verified = read_verified(case.run, found.findings)
+    numbered = [
+        Numbered(number, finding, verified.get(number)) for number, finding in enumerate(found.findings, 1)
+    ]
+    return Answer(
+        title=ran.title(case),
+        started=ran.started(case.run),
+        warnings=special.warnings(case, found, banners),
+        ran=ran.ran(case),
+        got=got.got(case),
+        disk=got.disk(case),
+        spent=time_spent.time_spent(case),
+        findings=numbered,
+        sought=found.sought,
+        not_asked=found.not_asked,
+        failed=found.failed,
+        lost=lost.lost(case.run),
+        others=others.others(case),
+        steps=next_steps.steps(case, found.findings),
+    )

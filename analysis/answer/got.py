@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the workload got, by its own count where it has one, and what the disk did for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from analysis import units
+from analysis.findings.rule import Case
+from analysis.measures.app import phases
+from analysis.measures.app.phases import PhaseRow
+from analysis.measures.block.throughput import OPS
+from analysis.measures.device.utilization import Utilization
+from analysis.measures.sweep.workload_metrics import workload_metrics
+
+MOST_SHOWN = 3
+LEAST_PHASE = 0.02  # of the workload's time: a shorter phase is not named
+
+
+def got(case: Case) -> str:
+    """Rates of the workload: its own bytes by phase, else its own metrics, else what its calls moved."""
+    rows = [row for row in case.results.phases or () if row.name != phases.OUTSIDE]
+    least = LEAST_PHASE * case.ledger.wall_s
+    rates = [_rate(row) for row in sorted(rows, key=lambda row: -row.elapsed_s) if row.elapsed_s >= least]
+    shown = [rate for rate in rates if rate]
+    if not shown:
+        figures = workload_metrics(case.run, case.tables.figures, case.results.phases or ())
+        shown = [f"{one.measure} {units.figures(one.value)} {one.unit}".strip() for one in figures]
+    return ", ".join(shown[:MOST_SHOWN] or [_moved(case)])
+
+
+def _rate(row: PhaseRow) -> str:
+    """ "160 +-38 MB/s initial create (n = 20)", "30,979 operations/s order"."""
+    if row.own_mb_s is not None and row.own_bytes:
+        several = f" (n = {row.own_mb_s.n})" if row.own_mb_s.n > 1 else ""
+        mean = units.mean(row.own_mb_s).removesuffix(" (single)")
+        return f"{mean} MB/s {row.name}{several}"
+    per_s = row.rate(row.ops or None)
+    return f"{units.rate(per_s)} operations/s {row.name}" if per_s else ""
+
+
+def _moved(case: Case) -> str:
+    """What the workload's calls read and wrote."""
+    app, wall_s = case.results.app, case.results.window.work_s
+    if app.bytes is None or not wall_s:
+        return f"not known: {app.absent or 'no calls were recorded'}"
+    least = ">= " if app.uncounted else ""
+    moved = [
+        f"{least}{units.bytes_(app.bytes[op])} {'read' if op == 'read' else 'written'}"
+        f" ({units.rate(app.bytes[op] / 1e6 / wall_s)} MB/s)"
+        for op in OPS
+        if app.bytes.get(op)
+    ]
+    return ", ".join(moved) or "no bytes read or written by calls"
+
+
+def disk(case: Case) -> str:
+    """Bytes written and read by the disk, bytes for each of the workload's, and how long it was idle."""
+    results = case.results
+    if results.block is None:
+        return f"not known: {case.run.absent('block')}"
+    moved = {op: sum(row.bytes for row in results.device_totals if row.op == op) for op in OPS}
+    texts = []
+    for op in sorted(OPS, key=lambda op: -moved[op]):
+        if moved[op]:
+            text = f"{units.bytes_(moved[op])} {'read' if op == 'read' else 'written'}"
+            texts.append(text + _for_each(case, op, moved[op]))
+    texts = texts or ["no bytes read or written"]
+    busiest = max(
+        (one.active.total_ns / one.span_ns for one in _utilization(case) if one.span_ns), default=None
+    )
+    if busiest is not None:
+        texts.append(f"idle {100 * (1 - busiest):.0f} % of the time")
+    return "; ".join(texts)
+
+
+def _utilization(case: Case) -> Collection[Utilization]:
+    return case.results.device.utilization.values()
+
+
+def _for_each(case: Case, op: str, moved: int) -> str:
+    """Bytes at the disk for each byte of the workload's calls; not stated where its bytes are only bounds."""
+    app = case.results.app
+    own = app.bytes.get(op) if app.bytes else None
+    if op != "write" or not own or app.uncounted or case.results.shared_owners is not None:
+        return ""
+    return f", {units.figures(moved / own)} bytes for each that the workload wrote"

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What was lost or off while recording, a sentence each, what can change a conclusion first."""
+
+from __future__ import annotations
+
+from analysis.rundir.run import Run
+
+ALL_THERE = "nothing was lost"
+
+
+def lost(run: Run) -> list[str]:
+    """Losses and collectors that were off or ended early."""
+    if not run.asked:
+        return ["nothing was recorded (COLLECT=none)"]
+    if not run.losses:
+        return ["losses are not known: losses.json states nothing"]
+    off = [name for name in run.asked if name in run.losses and run.off(name)]
+    early = [name for name in run.asked if run.ended_early(name)]
+    on = [loss for loss in run.losses.values() if loss.is_on]
+    lossy = sorted((loss for loss in on if loss.lost_total), key=lambda loss: (not loss.is_marked, loss.name))
+    sentences = []
+    if off:
+        sentences.append(f"off: {', '.join(off)}")
+    if early:
+        sentences.append(f"ended early: {', '.join(early)}")
+    for loss in lossy:
+        of_seen = f" of {loss.seen:,}" if loss.seen else ""
+        sentences.append(f"{loss.name}: {loss.lost_total:,}{of_seen} events lost")
+    whole = [loss.name for loss in on if not loss.lost_total and loss.name not in early]
+    if whole:
+        sentences.append(f"{ALL_THERE} of {', '.join(whole)}")
+    return sentences

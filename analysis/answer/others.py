@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What other programs did on the machine meanwhile: CPU time, and requests on the same disk."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.findings.rule import Case
+from analysis.measures.app.other_programs import measure_others
+from analysis.measures.locks.lock_waiters import OTHERS
+
+LEAST_CPU = 0.01  # of all CPUs
+LEAST_BYTES = 0.001  # of the disk's
+PROGRAMS = 2
+
+
+def others(case: Case) -> str:
+    """A sentence; empty where nothing was recorded."""
+    run, results = case.run, case.results
+    found = measure_others(run)
+    if found is None:
+        return ""
+    capacity_ns = results.window.work_s * 1e9 * (run.cpus or 0)
+    share = found.cpu_ns / capacity_ns if capacity_ns else 0.0
+    programs = ", ".join(name for name, _ in found.programs[:PROGRAMS])
+    if share < LEAST_CPU:
+        text = "other programs used under 1 % of the CPUs"
+    else:
+        named = f" ({programs})" if programs else ""
+        used, capacity = units.seconds(found.cpu_ns / 1e9), units.seconds(capacity_ns / 1e9)
+        text = f"{used} of {capacity} CPU seconds went to other programs{named}"
+    owners = results.owners
+    of_disk = owners.share(OTHERS, "bytes") if owners is not None else None
+    if of_disk is not None and of_disk >= LEAST_BYTES:
+        text += f"; {units.percent(of_disk)} % of the disk's bytes are theirs"
+    return text

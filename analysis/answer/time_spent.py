@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where the workload's time went, as the first screen states it: rows that sum to the whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis import units
+from analysis.answer.cpu_parts import cpu_parts
+from analysis.findings.rule import Case
+from analysis.measures.critical_path.results import PathResults
+from analysis.measures.ledger import CPU, LAST, PATH, Ledger, Line
+
+MOST_ROWS = 7  # causes; the others are summed up, and what is not known has rows of its own
+LEAST_SHARE = 0.002  # of the time: a cause with less is summed up
+LEAST_END = 0.02  # of a row: an end with less is not named
+MOST_ENDS = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cause."""
+
+    key: str  # of the ledger's line; "": several small ones
+    seconds: float
+    share: float
+    text: str
+    detail: str  # what the time came down to
+
+
+@dataclass(frozen=True)
+class TimeSpent:
+    """All rows; without rows, why."""
+
+    heading: str
+    rows: list[Row]
+    why_not: str
+
+
+def time_spent(case: Case) -> TimeSpent:
+    """The rows of a run, longest first, then small ones, then what is not known."""
+    ledger = case.ledger
+    if not ledger.lines or not ledger.total_ns:
+        return TimeSpent("", [], _why_not(case))
+    known = [line for line in ledger.lines if line.key not in LAST]
+    shown = [line for line in known[:MOST_ROWS] if line.ns >= LEAST_SHARE * ledger.total_ns]
+    small = known[len(shown) :]
+    rows = [_row(line, case) for line in shown]
+    if small:
+        ns = sum(line.ns for line in small)
+        words = f"{len(small)} cause{'s' if len(small) > 1 else ''}, the longest: {small[0].text}"
+        rows.append(_of(ledger, "", ns, "others", words))
+    unknown = [line for line in ledger.lines if line.key in LAST]
+    rows += [_of(ledger, line.key, line.ns, line.text, _weak(ledger, line)) for line in unknown]
+    if not unknown:
+        rows.append(_of(ledger, LAST[0], 0, "not explained", ""))
+    return TimeSpent(_heading(case), rows, "")
+
+
+def _heading(case: Case) -> str:
+    ledger = case.ledger
+    wall = f"{units.seconds(ledger.wall_s)} s"
+    if ledger.basis == PATH:
+        whose = "1 thread" if ledger.threads == 1 else f"{ledger.threads:,} threads (mean)"
+        return f"the critical path of {whose}, {wall}"
+    threads = f"{ledger.threads:,} thread{'s' if ledger.threads != 1 else ''}"
+    return f"the time of {threads} (mean), {wall}, as no path is known"
+
+
+def _why_not(case: Case) -> str:
+    names = [name for name in ("sched", "threads") if name not in case.run.losses or case.run.off(name)]
+    why = case.ledger.why_not or f"{' and '.join(names)} did not record (COLLECT=)"
+    return f"not known: {why}"
+
+
+def _of(ledger: Ledger, key: str, ns: int, text: str, detail: str) -> Row:
+    return Row(key, ledger.seconds(ns), ns / ledger.total_ns, text, detail)
+
+
+def _row(line: Line, case: Case) -> Row:
+    ledger = case.ledger
+    details = [cpu_parts(case, line)] if line.key == CPU else [_ends(line, ledger)]
+    at_once = _at_once(line, case)
+    return _of(ledger, line.key, line.ns, line.text, "; ".join(part for part in (at_once, *details) if part))
+
+
+def _at_once(line: Line, case: Case) -> str:
+    """Little's law in words: how many threads did this at once, on average."""
+    path = case.results.path
+    if not isinstance(path, PathResults) or case.ledger.threads == 1 or not path.wall_ns:
+        return ""
+    return f"{line.ns / path.wall_ns:.1f} of {path.roots:,} threads at once"
+
+
+def _ends(line: Line, ledger: Ledger) -> str:
+    """What a wait was in the end: "device 4.8, fs CPU 2.3"; empty if that says nothing new."""
+    if ledger.basis != PATH:
+        return ""
+    ends = [(group, ns) for group, ns in line.ends.items() if ns >= LEAST_END * line.ns]
+    ends.sort(key=lambda end: -end[1])
+    shown = [f"{group} {units.seconds(ledger.seconds(ns))}" for group, ns in ends[:MOST_ENDS]]
+    return f"in the end: {', '.join(shown)}" if shown else ""
+
+
+def _weak(ledger: Ledger, line: Line) -> str:
+    weak = sum(one.weak_ns for one in ledger.lines if one.key not in LAST)
+    if line.key != LAST[0] or weak < LEAST_SHARE * ledger.total_ns:
+        return ""
+    return f"of the rest {units.seconds(ledger.seconds(weak))} s rest on a guess"
