@@ -110,7 +110,7 @@ def _of_path(shares: Iterable[Share]) -> list[Line]:
     lines: dict[str, Line] = {}
     for share in shares:
         group, _ = end_of(share)
-        key = _key_of(share, group)
+        key = key_of(share, group)
         line = lines.setdefault(key, Line(key, TEXTS.get(key) or text_of(key)))
         line.ns += share.ns
         line.weak_ns += share.weak_ns
@@ -119,7 +119,8 @@ def _of_path(shares: Iterable[Share]) -> list[Line]:
     return _sorted(lines)
 
 
-def _key_of(share: Share, group: str) -> str:
+def key_of(share: Share, group: str) -> str:
+    """Key of the line that a share of the path belongs to. group: of its end (ends.py)."""
     own = share.own.cause
     if group == UNRECORDED:
         return NOT_RECORDED

@@ -16,6 +16,7 @@ from analysis.measures.common.window import QUANTUM_NS, Window, find_window
 from analysis.measures.critical_path import pieces
 from analysis.measures.critical_path import results as path_results
 from analysis.measures.critical_path.ends import ends, text_of
+from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.results import NoPath, PathResults, measure_path
 from analysis.measures.critical_path.roots import Roots, stand_for
 from analysis.measures.results import measure
@@ -341,6 +342,22 @@ def test_series_sums_to_the_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
+def test_shares_by_bin_sum_to_the_shares(tmp_path: Path) -> None:
+    path = measured(write(tmp_path / "r", two_writers()))
+    assert path.rows is not None
+    begin = min(int(some.begin.min()) for some in path.rows.pieces)
+    end = max(int(some.end.max()) for some in path.rows.pieces)
+    edges = np.linspace(begin, end, 8).astype(np.int64)
+    shares, ns = path.rows.sums.by_bin(path.rows.pieces, edges[:-1], edges[1:])
+    assert ns.shape == (len(shares), 7)
+    assert ns.sum() == path.total_ns
+    assert (ns.sum(axis=0) <= path.roots * np.diff(edges)).all()
+    of_kind = {kind: sum(share.ns for share in path.shares if share.kind == kind) for kind in Kind}
+    assert {kind: sum(share.ns for share in shares if share.kind == kind) for kind in Kind} == of_kind
+    half, _ = path.rows.sums.by_bin(path.rows.pieces, edges[:1], edges[1:2])
+    assert sum(share.ns for share in half) == ns[:, 0].sum()
+
+
 def test_pieces_are_written_as_rows(tmp_path: Path) -> None:
     path = write(tmp_path / "run", fsync_of_a_child())
     make_report(path)

@@ -47,8 +47,18 @@ def main(arguments: list[str]) -> int:
     """Print the table, a line a cell as it is done."""
     times = int(arguments[0]) if arguments else 2000
     power = int(arguments[1]) if len(arguments) > 1 else 200
-    print("| n | noise | false alarms | 95 % limits | no verdict | candidates | found, 30 % | 60 % | s a search |")
-    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    heads = (
+        "n",
+        "noise",
+        "false alarms",
+        "95 % limits",
+        "no verdict",
+        "candidates",
+        "30 % found",
+        "60 %",
+        "s",
+    )
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
     for n in SIZES:
         for kind in KINDS:
             start = time.perf_counter()

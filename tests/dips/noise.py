@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Series of throughput without a dip, of several rhythms, and a dip to put into one. All around 1, CV 15 %."""
+"""Series of throughput without a dip, of several rhythms, and a dip to put into one. Their CV is 15 %."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _plain(phi: float) -> Callable[[int, np.random.Generator], F64]:
 
 def _burst(n: int, random: np.random.Generator) -> F64:
     """Lognormal, with bursts upward and stops of one or two bins: 1 bin in 50 each."""
-    x = np.exp(CV * autoregressive(0.5, n, random))
+    x = np.asarray(np.exp(CV * autoregressive(0.5, n, random)), dtype=np.float64)
     for start in np.flatnonzero(random.random(n) < 0.02):
         x[start : start + int(random.integers(1, 4))] *= random.uniform(1.5, 3)
     for start in np.flatnonzero(random.random(n) < 0.02):

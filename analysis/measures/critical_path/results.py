@@ -88,6 +88,7 @@ class PathRows:
     owners: Owners
     causes: Causes
     requests: RequestLabels
+    sums: Sums  # made of these pieces
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ def measure_path(
         ),
         coverage=_coverage(sums, intervals, wakes_table, requests, gaps),
         pieces=size,
-        rows=PathRows(kept, roots, intervals, owners, causes, requests.labels)
+        rows=PathRows(kept, roots, intervals, owners, causes, requests.labels, sums)
         if size <= KEPT_PIECES_MOST
         else None,
     )

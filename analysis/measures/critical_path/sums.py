@@ -115,6 +115,26 @@ class Sums:
         has_event = pieces.event >= 0
         np.add.at(self.of_event, pieces.event[has_event], pieces.ns[has_event])
         pieces = cut_at(pieces, self._edges)
+        columns = self._columns(pieces)
+        groups = group(columns)
+        ns, weak, count = (np.zeros(groups.n, dtype=np.int64) for _ in range(3))
+        np.add.at(ns, groups.of_row, pieces.ns)
+        np.add.at(weak, groups.of_row, np.where(pieces.weak, pieces.ns, 0))
+        np.add.at(count, groups.of_row, 1)
+        end = np.zeros(groups.n, dtype=np.int64)
+        for g, first in enumerate(groups.first.tolist()):
+            key = tuple(int(column[first]) for column in columns)
+            if key not in self._shares:
+                self._shares[key] = self._new(key)
+            share = self._shares[key]
+            share.add(int(ns[g]), int(weak[g]), int(count[g]))
+            end[g] = share.end
+        at = end[groups.of_row] * self._timeline.bins + self._timeline.index(pieces.begin)
+        np.add.at(self._ns_by_bin.reshape(-1), at, pieces.ns)
+
+    def _columns(self, pieces: Pieces) -> list[I64]:
+        """What the pieces of one share have in common, as numbers: the key of a share."""
+        intervals = self._intervals
         phase = self._phase_code[phase_of(self._phases, pieces.begin)]
         code = self._causes.code
         thread = pieces.thread.astype(np.int64)
@@ -140,7 +160,7 @@ class Sums:
         cause = np.where(pieces.interval >= 0, code[np.maximum(pieces.interval, 0)], NONE)
         work = np.where(pieces.kind == Kind.CPU, pieces.work_id, 0)
         own = np.where(pieces.own >= 0, code[np.maximum(pieces.own, 0)], NONE)
-        columns = [
+        columns = (
             phase,
             own,
             pieces.interval == pieces.own,
@@ -153,22 +173,38 @@ class Sums:
             kind_of_event,
             why,
             pieces.below >= 0,
+        )
+        return [np.asarray(column).astype(np.int64) for column in columns]
+
+    def by_bin(self, pieces: Sequence[Pieces], start_ns: I64, end_ns: I64) -> tuple[list[Share], I64]:
+        """Shares of any phase, and their ns by time bin: shares x bins. Bins ascend and do not overlap."""
+        edges = np.unique(np.concatenate((start_ns, end_ns)))
+        shares: dict[tuple[int, ...], int] = {}
+        rows: list[I64] = []
+        for some in pieces:
+            some = cut_at(some, edges)
+            at = np.searchsorted(start_ns, some.begin, side="right") - 1
+            kept = np.flatnonzero((at >= 0) & (some.begin < end_ns[np.maximum(at, 0)]))
+            if not kept.size:
+                continue
+            some = replace(some, **{name: getattr(some, name)[kept] for name in some.__dataclass_fields__})
+            columns = self._columns(some)
+            columns[0] = np.full(kept.size, OUTSIDE, dtype=np.int64)
+            groups = group(columns)
+            number = np.zeros(groups.n, dtype=np.int64)
+            for g, first in enumerate(groups.first.tolist()):
+                key = tuple(int(column[first]) for column in columns)
+                number[g] = shares.setdefault(key, len(shares))
+                if number[g] == len(rows):
+                    rows.append(np.zeros(start_ns.size, dtype=np.int64))
+            ns = np.zeros((len(rows), start_ns.size), dtype=np.int64)
+            np.add.at(ns, (number[groups.of_row], at[kept]), some.ns)
+            for row, more in zip(rows, ns, strict=True):
+                row += more
+        found = [
+            replace(self._new(key).share, ns=int(row.sum())) for key, row in zip(shares, rows, strict=True)
         ]
-        groups = group([np.asarray(column).astype(np.int64) for column in columns])
-        ns, weak, count = (np.zeros(groups.n, dtype=np.int64) for _ in range(3))
-        np.add.at(ns, groups.of_row, pieces.ns)
-        np.add.at(weak, groups.of_row, np.where(pieces.weak, pieces.ns, 0))
-        np.add.at(count, groups.of_row, 1)
-        end = np.zeros(groups.n, dtype=np.int64)
-        for g, first in enumerate(groups.first.tolist()):
-            key = tuple(int(column[first]) for column in columns)
-            if key not in self._shares:
-                self._shares[key] = self._new(key)
-            share = self._shares[key]
-            share.add(int(ns[g]), int(weak[g]), int(count[g]))
-            end[g] = share.end
-        at = end[groups.of_row] * self._timeline.bins + self._timeline.index(pieces.begin)
-        np.add.at(self._ns_by_bin.reshape(-1), at, pieces.ns)
+        return found, np.array(rows, dtype=np.int64).reshape(len(rows), start_ns.size)
 
     def _own_waits(self, pieces: Pieces) -> None:
         """Time of each root with each sleep: of its own, or of whom it waited for of its own will."""
