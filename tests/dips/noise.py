@@ -37,7 +37,7 @@ def _burst(n: int, random: np.random.Generator) -> F64:
 def _slow(n: int, random: np.random.Generator) -> F64:
     """Noise with a slow drift, which has 30 % of the variance."""
     slow = np.sqrt(0.3) * autoregressive(0.95, n, random)
-    return 1 + CV * (np.sqrt(0.7) * autoregressive(0.4, n, random) + slow)
+    return np.asarray(1 + CV * (np.sqrt(0.7) * autoregressive(0.4, n, random) + slow))
 
 
 KINDS: Mapping[str, Callable[[int, np.random.Generator], F64]] = {
