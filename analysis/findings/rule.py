@@ -7,12 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from analysis import findings as folder
+from analysis import units
 from analysis.discovery import find_listed
 from analysis.findings.finding import Finding
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
 from analysis.rundir.run import Run, clean
 from analysis.tables.load import Tables
+
+LEAST_SHARE, LEAST_S = 0.01, 0.01  # of the workload's wall time: what costs less is no finding
+# losses below this share of the wall time come after what bounds the work
+LEAST_BEFORE_BOUNDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -24,12 +29,23 @@ class Case:
     results: Results
     ledger: Ledger
 
+    def counts(self, seconds: float) -> bool:
+        """Whether a cost of so many seconds of the wall time is enough for a finding."""
+        return seconds >= max(LEAST_SHARE * self.ledger.wall_s, LEAST_S)
+
+    def of_wall(self, seconds: float) -> str:
+        """Seconds of the wall time as findings state them: 13.0 s of 41.8 s (31 %)."""
+        share = 100 * seconds / self.ledger.wall_s if self.ledger.wall_s else 0.0
+        return f"{units.seconds(seconds)} s of {units.seconds(self.ledger.wall_s)} s ({share:.0f} %)"
+
 
 @dataclass(frozen=True)
 class Rule:
     """One kind of finding. find returns a finding for each time and place where the rule applies.
 
     The report says of each rule whose collectors were on and that found nothing: not found: `sought`.
+    is_bound: its findings are time in which the work went on at the speed of a CPU or a disk. Without another
+    cause there always is some: losses are stated before it, unless they are small (LEAST_BEFORE_BOUNDS).
     """
 
     key: str
@@ -37,11 +53,12 @@ class Rule:
     sought: str  # "a lock", "dirty throttling"; "": not named where nothing is found
     collectors: tuple[str, ...]  # without one of them the rule is not asked
     find: Callable[[Case], Sequence[Finding]]
+    is_bound: bool = False
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the rules of a run found, the costliest finding first."""
+    """What the rules found: losses, then what bounds the work, then small losses; costliest first."""
 
     findings: list[Finding]
     sought: list[str] = field(default_factory=list)  # and not found
@@ -75,6 +92,13 @@ def find_all(rules: Sequence[Rule], case: Case) -> Found:
         findings += of_rule
         if not of_rule and rule.sought:
             found.sought.append(rule.sought)
-    order = {rule.key: rule.order for rule in rules}
-    findings.sort(key=lambda finding: (-finding.cost.value_s, order[finding.kind]))
+    by_key = {rule.key: rule for rule in rules}
+    least_s = LEAST_BEFORE_BOUNDS * case.ledger.wall_s
+
+    def rank(finding: Finding) -> tuple[int, float, int]:
+        rule, cost_s = by_key[finding.kind], finding.cost.value_s
+        tier = 1 if rule.is_bound else 0 if cost_s >= least_s else 2
+        return tier, -cost_s, rule.order
+
+    findings.sort(key=rank)
     return found

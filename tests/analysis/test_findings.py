@@ -70,13 +70,13 @@ def test_rules_are_asked_whose_collectors_were_on(tmp_path: Path) -> None:
     results = measure(run, tables)
     ledger = measure_ledger(results.path, results.threads, results.window.work_s)
 
-    def rule(key: str, collector: str, cost_s: float) -> Rule:
+    def rule(key: str, collector: str, cost_s: float, is_bound: bool = False) -> Rule:
         def find(case: Case) -> Sequence[Finding]:
             if not cost_s:
                 return []
             return [replace(GOOD, kind=key, what=f"{key} 1", cost=Cost(cost_s, cost_s, cost_s))]
 
-        return Rule(key, 1, f"a {key} one", (collector,), find)
+        return Rule(key, 1, f"a {key} one", (collector,), find, is_bound)
 
     rules = [
         rule("small", "block", 1.0),
@@ -88,3 +88,11 @@ def test_rules_are_asked_whose_collectors_were_on(tmp_path: Path) -> None:
     assert [finding.what for finding in found.findings] == ["large 1", "small 1"]
     assert found.sought == ["a no one"]
     assert found.not_asked == [("a never one", "perf")]
+    bounds = [rule("bound", "block", 1.9), rule("work", "block", 1.8, True), rule("tiny", "block", 0.05)]
+    found = find_all(bounds, Case(run, tables, results, ledger))
+    assert [finding.kind for finding in found.findings] == ["bound", "work", "tiny"]
+    found = find_all(bounds[::-1], Case(run, tables, results, ledger))
+    assert [finding.kind for finding in found.findings] == ["bound", "work", "tiny"]
+    case = Case(run, tables, results, replace(ledger, wall_s=41.8))
+    assert case.of_wall(13.0) == "13.0 s of 41.8 s (31 %)"
+    assert not case.counts(0.4) and case.counts(0.42) and not replace(case, ledger=ledger).counts(0.009)
