@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analysis import findings as folder
@@ -12,7 +13,7 @@ from analysis.discovery import find_listed
 from analysis.findings.finding import Finding
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
-from analysis.rundir.run import Run, clean
+from analysis.rundir.run import Run, clean, dig
 from analysis.tables.load import Tables
 
 LEAST_SHARE, LEAST_S = 0.01, 0.01  # of the workload's wall time: what costs less is no finding
@@ -37,6 +38,18 @@ class Case:
         """Seconds of the wall time as findings state them: 13.0 s of 41.8 s (31 %)."""
         share = 100 * seconds / self.ledger.wall_s if self.ledger.wall_s else 0.0
         return f"{units.seconds(seconds)} s of {units.seconds(self.ledger.wall_s)} s ({share:.0f} %)"
+
+    def command(self, **words: str) -> str:
+        """The command of the run in one line, for a new run directory; words: that differ, "": left out."""
+        stated = dig(self.run.facts, "words")
+        if not isinstance(stated, Mapping) or not stated:
+            return self.run.text("command")
+        merged = {
+            clean(name, 40): clean(value, 400) for name, value in stated.items() if name != "OUT"
+        } | words
+        parts = [f"{name}={shlex.quote(value)}" for name, value in merged.items() if value]
+        job = self.run.text("command").split(" ")[1:2] or ["trace"]
+        return " ".join(["make", *job, *parts])
 
 
 @dataclass(frozen=True)

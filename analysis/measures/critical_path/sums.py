@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.causes.classify import Waited
-from analysis.causes.roles import OTHER, ROLES
+from analysis.causes.roles import KERNEL, OTHER, ROLES
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.critical_path.causes import Causes
 from analysis.measures.critical_path.ends import GROUPS, end_of
@@ -31,6 +31,10 @@ from analysis.tables.store import I64
 
 OUTSIDE = NONE  # the phase of time outside of all phases
 OF_REQUEST = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION)
+NOT_SEEN = np.iinfo(np.int64).min  # in place of a thread: who had the CPU is not known
+NOT_LOGGED, KERNEL_THREAD, WHO_NOT_SEEN = "not logged", "kernel thread, not logged", "who ran not seen"
+# names by the role of a thread that is not logged
+UNLOGGED_NAMES = {IDLE: "idle", KERNEL: KERNEL_THREAD, "unknown": WHO_NOT_SEEN}
 
 
 def cut_at(pieces: Pieces, times: I64) -> Pieces:
@@ -146,7 +150,7 @@ class Sums:
         unknown[ready] = thread[ready] < 0
         role = np.zeros(pieces.begin.size, dtype=np.int64)
         role[unknown] = self._occupancy.role.codes[pieces.occupant[unknown]]
-        thread[(pieces.kind == Kind.READY) & (pieces.occupant < 0)] = NONE
+        thread[(pieces.kind == Kind.READY) & (pieces.occupant < 0)] = NOT_SEEN
         thread[unknown] = NONE - 1 - role[unknown]
         request = pieces.request >= 0
         label, comm = (np.full(pieces.begin.size, NONE, dtype=np.int64) for _ in range(2))
@@ -244,7 +248,7 @@ class Sums:
         if label >= 0:
             role, name = "", self._requests.comm.labels[comm]
         elif kind == Kind.UNLOGGED:
-            role, name = OTHER, "not logged"
+            role, name = OTHER, NOT_LOGGED
         nothing = Waited("none", "")
         share = Share(
             phase=self._phase_names[phase] if phase >= 0 else "",
@@ -293,11 +297,11 @@ class Whose:
     works: WorkRoles
 
     def of(self, thread: int, work: int, labels: Sequence[str]) -> tuple[str, str]:
-        """Of one that is not logged by the code of its role, below NONE."""
+        """Of one that is not logged by the code of its role, below NONE; NOT_SEEN: nobody knows whose."""
         if thread >= 0:
             return self.works.of(thread, work)
-        label = labels[NONE - 1 - thread] if thread < NONE else ""
-        return (label if label in (*ROLES, IDLE) else OTHER), {IDLE: "idle"}.get(label, "not logged")
+        label = "unknown" if thread == NOT_SEEN else labels[NONE - 1 - thread] if thread < NONE else ""
+        return (label if label in (*ROLES, IDLE) else OTHER), UNLOGGED_NAMES.get(label, NOT_LOGGED)
 
 
 def _names_of(phases: Phases | None) -> tuple[list[str], I64]:

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Too few CPUs: the workload's own threads, the file system's and the kernel's had them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import units
+from analysis.causes.roles import FILESYSTEM, WORKLOAD
+from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy, Where
+from analysis.findings.rule import Case, Rule
+from analysis.measures.cpu.waits import KERNEL_THREADS, kernel_names, measure_cpu_waits, together
+from analysis.measures.ledger import PATH
+from analysis.tables import thread
+
+KEY = "cpu_contended"
+WHO = {
+    WORKLOAD: "threads of the workload itself",
+    FILESYSTEM: "the file system's threads",
+    KERNEL_THREADS: "other kernel threads",
+}
+
+
+def find(case: Case) -> Sequence[Finding]:
+    """One finding for the whole run."""
+    ledger, run, threads = case.ledger, case.run, case.tables.get(thread.TABLE)
+    waits = measure_cpu_waits(ledger, case.results.threads, kernel_names(threads))
+    mine = {whose: waits[whose] for whose in WHO if whose in waits}
+    wait = together(mine.values())
+    value, low, high = ledger.cost(wait.ns, wait.weak_ns)
+    if not case.counts(value) or run.cpus is None:
+        return []
+    window = case.results.window
+    limit = run.text("workload", "cpus") or run.text("words", "CPUS")
+    cpus = f"the CPUs {limit} of {run.cpus}" if limit else f"{run.cpus} CPUs"
+    parts = [
+        f"{WHO[whose]} {units.seconds(ledger.seconds(one.ns))} s"
+        for whose, one in sorted(mine.items(), key=lambda item: -item[1].ns)
+    ]
+    mean_ns = wait.ns / wait.pieces if wait.pieces else 0.0
+    evidence = [
+        Evidence(
+            "thread_time",
+            {"role": "workload", "state": "runnable", "by": part.kind.partition(":")[2]},
+            "time of the workload's threads",
+            "s",
+            part.ns / 1e9,
+            None,
+        )
+        for part in (case.results.threads.of(WORKLOAD) if case.results.threads else [])
+        if part.kind in ("ready:workload", "ready:filesystem", "ready:kernel")
+    ]
+    if not evidence:
+        return []
+    doubt = ""
+    if ledger.basis != PATH:
+        doubt = f"without the critical path this is the mean of the workload's {ledger.threads} threads"
+    return [
+        Finding(
+            kind=KEY,
+            what=f"The work was ready to run for {case.of_wall(value)} while what belongs to it had {cpus}.",
+            because=(
+                f"Who had the CPUs: {', '.join(parts)}.",
+                f"It waited {wait.pieces:,} times, {units.ns(mean_ns)} on average.",
+            ),
+            where=Where(window.work_start_ns, window.work_end_ns),
+            cost=Cost(value, low, high),
+            evidence=evidence,
+            certainty=Certainty.LIKELY if doubt else Certainty.SURE,
+            doubt=doubt,
+            remedy=Remedy({"CPUS": ""}, f"all {run.cpus} CPUs", Cost(value, 0.0, value)) if limit else None,
+            test="" if limit else f"on a machine of more than {run.cpus} CPUs: {case.command()}",
+            lines=frozenset(wait.lines),
+        )
+    ]
+
+
+RULES = (Rule(KEY, 22, "too few CPUs", ("threads",), find, is_bound=True),)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""CPUs taken by programs outside the workload while it, or a thread that it waited for, was ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import units
+from analysis.causes.roles import OTHER
+from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.rule import Case, Rule
+from analysis.measures.cpu.programs import Program, measure_programs
+from analysis.measures.cpu.waits import NOT_SEEN, PROGRAMS, CpuWait, kernel_names, measure_cpu_waits
+from analysis.measures.ledger import PATH
+from analysis.tables import thread, thread_time
+
+KEY = "cpu_taken"
+LEAST_NAMED = 0.1  # of what was taken
+MOST_NAMED = 3
+MOST_NOT_SEEN = 0.1  # of the cost, for a finding that is sure
+
+
+def find(case: Case) -> Sequence[Finding]:
+    """One finding for the whole run."""
+    ledger, threads = case.ledger, case.tables.get(thread.TABLE)
+    waits = measure_cpu_waits(ledger, case.results.threads, kernel_names(threads))
+    wait, not_seen = waits.get(PROGRAMS, CpuWait()), waits.get(NOT_SEEN, CpuWait())
+    value, low, high = ledger.cost(wait.ns, wait.weak_ns)
+    if not case.counts(value):
+        return []
+    high = min(high + ledger.seconds(not_seen.ns), ledger.wall_s)
+    programs = measure_programs(case.tables.get(thread_time.TABLE), threads, case.results.timeline)
+    window = case.results.window
+    because, named = _who(programs, value)
+    mean_ns = wait.ns / wait.pieces if wait.pieces else 0.0
+    because.append(
+        f"The workload, or a thread that it waited for, was held up {wait.pieces:,} times,"
+        f" {units.ns(mean_ns)} on average."
+    )
+    doubt = []
+    if ledger.basis != PATH:
+        doubt.append(f"without the critical path this is the mean of the workload's {ledger.threads} threads")
+    if not_seen.ns > MOST_NOT_SEEN * wait.ns:
+        doubt.append(f"who ran was not seen for {units.seconds(ledger.seconds(not_seen.ns))} s")
+    if not programs:
+        doubt.append("which program it was is not recorded")
+    return [
+        Finding(
+            kind=KEY,
+            what=f"Other programs had the CPU for {case.of_wall(value)} in which the work was ready to run.",
+            because=because,
+            where=Where(window.work_start_ns, window.work_end_ns),
+            cost=Cost(value, low, high),
+            evidence=_evidence(case, programs),
+            certainty=Certainty.LIKELY if doubt else Certainty.SURE,
+            doubt="; ".join(doubt),
+            test=f"stop {' and '.join(named) or 'other programs'}, then: {case.command()}",
+            lines=frozenset(wait.lines),
+        )
+    ]
+
+
+def _who(programs: list[Program], seconds: float) -> tuple[list[str], list[str]]:
+    """Sentences on the programs, and the names of those that matter."""
+    taken = sum(program.taken_ns for program in programs)
+    if not taken:
+        return [], []
+    shown = [program for program in programs if program.taken_ns >= LEAST_NAMED * taken][:MOST_NAMED]
+    parts = [
+        f"{program.name} {units.seconds(program.taken_ns / taken * seconds)} s"
+        f" (it used {units.seconds(program.cpu_ns / 1e9)} s of CPU)"
+        for program in shown
+    ]
+    sentence = f"By the CPU time that each used meanwhile: {', '.join(parts)}"
+    rest = len(programs) - len(shown)
+    sentence += f"; {rest} more, each less." if rest else "."
+    return [sentence], [program.name for program in shown]
+
+
+def _evidence(case: Case, programs: list[Program]) -> list[Evidence]:
+    results = case.results.threads
+    ready_ns = sum(
+        part.ns for part in (results.of("workload") if results else []) if part.kind == f"ready:{OTHER}"
+    )
+    rows = {"role": "workload", "state": "runnable", "by": OTHER}
+    found = [Evidence("thread_time", rows, "time of the workload's threads", "s", ready_ns / 1e9, None)]
+    for program in programs[:MOST_NAMED]:
+        used = {"role": OTHER, "process": program.name}
+        found.append(Evidence("thread_time", used, "CPU time", "s", program.cpu_ns / 1e9, None))
+    return found
+
+
+RULES = (Rule(KEY, 20, "CPUs taken by other programs", ("threads",), find),)

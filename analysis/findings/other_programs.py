@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Waits for a program outside the workload: it ran, and then woke the workload or whom that waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import units
+from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.rule import Case, Rule
+from analysis.measures.cpu.waits import PROGRAMS, kernel_names, whose
+from analysis.measures.critical_path.ends import text_of
+from analysis.measures.critical_path.pieces import Kind
+from analysis.measures.critical_path.share import Share
+from analysis.measures.critical_path.sums import NOT_LOGGED
+from analysis.measures.ledger import PATH
+from analysis.tables import thread
+
+KEY = "other_programs"
+
+
+def find(case: Case) -> Sequence[Finding]:
+    """One finding for the whole run."""
+    ledger = case.ledger
+    kernel = kernel_names(case.tables.get(thread.TABLE))
+
+    def is_theirs(share: Share) -> bool:
+        ran = share.kind in (Kind.CPU, Kind.UNLOGGED) and not share.is_below
+        return ran and whose(share, kernel) == PROGRAMS
+
+    shares = ledger.shares(is_theirs)
+    ns, weak_ns = sum(share.ns for share in shares), sum(share.weak_ns for share in shares)
+    value, low, high = ledger.cost(ns, weak_ns)
+    if ledger.basis != PATH or not case.counts(value):
+        return []
+    names: dict[str, int] = {}
+    causes: dict[str, int] = {}
+    for share in shares:
+        names[share.name] = names.get(share.name, 0) + share.ns
+        cause = text_of(share.own.cause)
+        causes[cause] = causes.get(cause, 0) + share.ns
+    window = case.results.window
+    first = max(names, key=lambda name: names[name])
+
+    def listed(sums: dict[str, int]) -> str:
+        ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:3]
+        return ", ".join(f"{name} {units.seconds(ledger.seconds(one))} s" for name, one in ordered)
+
+    pieces = sum(share.pieces for share in shares)
+    doubt = "" if first != NOT_LOGGED else "which program it was is not recorded"
+    who = f"{first} and other programs" if len(names) > 1 else first
+    return [
+        Finding(
+            kind=KEY,
+            what=f"The workload waited {case.of_wall(value)} for what"
+            f" {'programs outside of it' if doubt else who} did.",
+            because=(f"Who ran: {listed(names)}.", f"By the waiting thread's stack: {listed(causes)}."),
+            where=Where(window.work_start_ns, window.work_end_ns),
+            cost=Cost(value, low, high),
+            evidence=[
+                Evidence("wake", {"waker_role": "other"}, "pieces of the path", "", float(pieces), None)
+            ],
+            certainty=Certainty.LIKELY if doubt else Certainty.SURE,
+            doubt=doubt,
+            test=f"without them: {case.command()}",
+            lines=frozenset(line.key for line in ledger.lines if any(map(is_theirs, line.shares))),
+        )
+    ]
+
+
+RULES = (Rule(KEY, 21, "work of other programs", ("sched", "threads"), find),)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who had the CPU while the workload, or a thread that it waited for, was ready to run.
+
+From the ledger's shares where its basis is the path, else from the thread time of the workload's threads. The
+CPU's occupant is known by its role; of a program outside the workload, programs.py has the name.
+
+The path knows who came to the CPU when a logged thread left it. A switch between two threads that are not
+logged (programs, the recorder, RCU) has no record: the first of them seems to have the CPU until a logged one
+comes. The table thread_time has the sums for each role of occupant right: such time is divided by these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from analysis.causes.roles import DISK, FILESYSTEM, KERNEL, OTHER, RECORDER, WORKLOAD
+from analysis.measures.critical_path.owners import IDLE, KWORKER
+from analysis.measures.critical_path.pieces import Kind
+from analysis.measures.critical_path.share import Share
+from analysis.measures.critical_path.sums import KERNEL_THREAD, NOT_LOGGED, WHO_NOT_SEEN
+from analysis.measures.ledger import PATH, READY_LINE, Ledger
+from analysis.measures.threads.parts import READY
+from analysis.measures.threads.results import ThreadResults
+from analysis.tables.thread import Threads
+
+PROGRAMS, KERNEL_THREADS, NOT_SEEN = "programs", "kernel threads", "not seen"
+WHOSE = (WORKLOAD, FILESYSTEM, DISK, RECORDER, PROGRAMS, KERNEL_THREADS, IDLE, NOT_SEEN)
+UNLOGGED = (NOT_LOGGED, KERNEL_THREAD)
+# kinds of thread time; kernel threads that are not logged run for microseconds
+UNLOGGED_ROLES = {f"{READY}{OTHER}": PROGRAMS, f"{READY}{RECORDER}": RECORDER}
+OF_THREAD_TIME = {OTHER: PROGRAMS, KERNEL: KERNEL_THREADS}
+
+
+@dataclass
+class CpuWait:
+    """Time ready to run while one kind of threads had the CPU. ns: of the ledger's basis."""
+
+    ns: int = 0
+    weak_ns: int = 0
+    pieces: int = 0
+    lines: set[str] = field(default_factory=set)  # keys of the ledger's lines that the time is part of
+    phases: dict[str, int] = field(default_factory=dict)  # ns
+    threads: dict[str, int] = field(default_factory=dict)  # ns by name of the occupant
+
+    def add(self, line: str, share: Share, portion: float = 1.0) -> None:
+        """Add a share, or a part of it."""
+        ns = round(portion * share.ns)
+        self.ns += ns
+        self.weak_ns += round(portion * share.weak_ns)
+        self.pieces += round(portion * share.pieces)
+        self.lines.add(line)
+        self.phases[share.phase] = self.phases.get(share.phase, 0) + ns
+        self.threads[share.name] = self.threads.get(share.name, 0) + ns
+
+
+def kernel_names(threads: Threads | None) -> frozenset[str]:
+    """Names of the kernel threads of the run."""
+    if threads is None:
+        return frozenset()
+    return frozenset(
+        comm for comm, is_kernel in zip(threads.comm, threads.is_kernel_thread, strict=True) if is_kernel
+    )
+
+
+def whose(share: Share, kernel: frozenset[str]) -> str:
+    """Which of WHOSE the thread at the end of a share is. kernel: names of kernel threads."""
+    if share.role == OTHER:
+        if share.name == WHO_NOT_SEEN:
+            return NOT_SEEN
+        is_kernel = share.name in kernel or share.name.split(" ")[0] == KWORKER
+        return KERNEL_THREADS if is_kernel or share.name == KERNEL_THREAD else PROGRAMS
+    return share.role if share.role in WHOSE else NOT_SEEN
+
+
+def measure_cpu_waits(
+    ledger: Ledger, threads: ThreadResults | None, kernel: frozenset[str]
+) -> dict[str, CpuWait]:
+    """Waits for a CPU by whose thread had it; only those with time."""
+    found: dict[str, CpuWait] = {}
+    unlogged = {is_own: _parts(threads, is_own) for is_own in (True, False)}
+    if ledger.basis == PATH:
+        for line in ledger.lines:
+            for share in line.shares:
+                if share.kind != Kind.READY:
+                    continue
+                if share.name in UNLOGGED and unlogged[share.is_own]:
+                    for by, portion in unlogged[share.is_own].items():
+                        found.setdefault(by, CpuWait()).add(line.key, share, portion)
+                else:
+                    found.setdefault(whose(share, kernel), CpuWait()).add(line.key, share)
+    elif threads is not None:
+        for part in threads.of(WORKLOAD):
+            if part.is_ready:
+                by = part.kind.removeprefix(READY)
+                by = OF_THREAD_TIME.get(by, by if by in WHOSE else NOT_SEEN)
+                wait = found.setdefault(by, CpuWait(lines={READY_LINE}))
+                wait.ns += part.ns
+                wait.pieces += part.count
+    return found
+
+
+def _parts(threads: ThreadResults | None, is_own: bool) -> dict[str, float]:
+    """How the time of occupants that are not logged is divided: of waits of the workload, or of others."""
+    ns: dict[str, int] = {}
+    for part in threads.parts if threads is not None else []:
+        by = UNLOGGED_ROLES.get(part.kind)
+        if by and (part.role == WORKLOAD if is_own else part.role in (FILESYSTEM, DISK)):
+            ns[by] = ns.get(by, 0) + part.ns
+    whole = sum(ns.values())
+    return {by: one / whole for by, one in ns.items()}
+
+
+def together(waits: Iterable[CpuWait]) -> CpuWait:
+    """The sum of waits."""
+    whole = CpuWait()
+    for wait in waits:
+        whole.ns += wait.ns
+        whole.weak_ns += wait.weak_ns
+        whole.pieces += wait.pieces
+        whole.lines |= wait.lines
+        for mine, others in ((whole.phases, wait.phases), (whole.threads, wait.threads)):
+            for name, ns in others.items():
+                mine[name] = mine.get(name, 0) + ns
+    return whole
