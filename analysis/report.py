@@ -9,8 +9,10 @@ from pathlib import Path
 
 from analysis import exporters, units
 from analysis.answer import findings_json
+from analysis.answer import page as answer_page
 from analysis.answer import text as answer_text
 from analysis.answer.answer import make_answer
+from analysis.answer.detail import arranged
 from analysis.discovery import find_parts
 from analysis.errors import ReportError
 from analysis.figures import run as run_figures
@@ -41,7 +43,7 @@ def make_report(
     """
     run = open_run(path)
     source, document = _measure(run, everyones_locks, disk_model)
-    answer_files = _answer(source, document)
+    document, answer_files = _answer(source, document)
     if by_volume:
         source = _by_volume(source)
     outputs = _outputs()
@@ -62,17 +64,21 @@ def _measure(run: Run, everyones_locks: bool, disk_model: bool) -> tuple[RunSour
     return source, document
 
 
-def _answer(source: RunSource, document: Document) -> dict[str, bytes]:
-    """Ask the rules, and put the answer at the head of the document; returns the files that hold it."""
+def _answer(source: RunSource, document: Document) -> tuple[Document, dict[str, bytes]]:
+    """Ask the rules; returns the document as the answer arranges it, below the answer, and further files."""
     results = source.results
     ledger = measure_ledger(results.path, results.threads, results.window.work_s)
     case = Case(source.run, source.tables, results, ledger)
     found = find_all(find_rules(), case)
-    document.answer = answer_text.render(make_answer(case, found, document.banners))
-    return {
-        ANSWER: text.encoded(document.answer),
+    answer = make_answer(case, found, document.banners)
+    screen = answer_text.render(answer)
+    files = {
+        ANSWER: text.encoded(screen),
+        text.DETAIL: text.encoded(text.render(document)),
         findings_json.NAME: findings_json.encoded(case, found),
     }
+    arranged_document = arranged(document, case, found.findings)
+    return replace(arranged_document, answer=screen, answer_page=answer_page.render(answer)), files
 
 
 def _by_volume(source: RunSource) -> RunSource:

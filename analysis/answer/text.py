@@ -21,6 +21,9 @@ MOST_WARNINGS = 3
 INDENT = "   "
 LETTERS = 700  # of one text, before it is wrapped
 EVIDENCE = 3
+TEXT_WIDTH = 20  # of a cause
+TAIL_HEADS = {"not found": "not found:", "lost or off": "LOST OR OFF", "others": "OTHERS"}
+MOST_TAIL = {"not found": 2, "lost or off": 3, "others": 2}  # lines
 
 
 def render(answer: Answer) -> str:
@@ -65,9 +68,9 @@ def _spent(answer: Answer) -> list[str]:
     if not spent.rows:
         return _wrap(spent.why_not, "  ", 2, "WHERE THE TIME WENT: ")
     lines = _wrap(spent.heading, "  ", 1, "WHERE THE TIME WENT: ")
-    width = min(max(len(clean(row.text)) for row in spent.rows), 24)
+    width = min(max(len(clean(row.text)) for row in spent.rows), TEXT_WIDTH)
     for number, row in enumerate(spent.rows):
-        lines += _row(row, width, 2 if number < 2 else 1)
+        lines += _row(row, width, 2 if number < 3 else 1)
     return lines
 
 
@@ -75,7 +78,7 @@ def _row(row: Row, width: int, most: int) -> list[str]:
     share = f"{row.share * 100:.0f} %" if row.share >= 0.005 or not row.share else "<1 %"
     text = clean(row.text)
     text = text if len(text) <= width else text[: width - 3] + "..."
-    first = f"{units.seconds(row.seconds):>8} s {share:>5}  {text.ljust(width)}  "
+    first = f"{units.seconds(row.seconds):>7} s {share:>5}  {text.ljust(width)}  "
     if not row.detail:
         return [first.rstrip()]
     return _wrap(row.detail, " " * len(first), most, first)
@@ -84,7 +87,7 @@ def _row(row: Row, width: int, most: int) -> list[str]:
 def _findings(answer: Answer, room: int) -> list[str]:
     """The findings in at most so many lines."""
     if not answer.findings:
-        return _wrap(_nothing(answer), "  ", room)
+        return _wrap(nothing_text(answer), "  ", room)
     brief = [_brief(one) for one in answer.findings]
     full = [_full(one, room) for one in answer.findings]
     shown = [full[0][: max(room - 1, 1)]]
@@ -106,7 +109,8 @@ def _findings(answer: Answer, room: int) -> list[str]:
     return [*lines, _rest(rest)] if rest else lines
 
 
-def _nothing(answer: Answer) -> str:
+def nothing_text(answer: Answer) -> str:
+    """What stands in the place of findings where there are none."""
     return "nothing stands out" if answer.sought else "none: nothing that was recorded could tell"
 
 
@@ -129,47 +133,54 @@ def _full(one: Numbered, room: int) -> list[str]:
     finding = one.finding
     lines = _brief(one)
     end = []
-    if evidence := "; ".join(_evidence(each) for each in finding.evidence[:EVIDENCE]):
+    if evidence := "; ".join(evidence_text(each) for each in finding.evidence[:EVIDENCE]):
         end += _wrap(evidence, INDENT, 3, f"{INDENT}evidence: ")
     if finding.doubt:
         end += _wrap(finding.doubt, INDENT, 2, f"{INDENT}not surer: ")
-    end += _outlook(one)
+    for name, text in outlook(one):
+        end += _wrap(text, INDENT, 2, f"{INDENT}{name}: ")
     most = max(min(6, room - len(lines) - len(end) - 1), 1)
     if finding.because:
         lines += _wrap(" ".join(finding.because), INDENT, most)
     return lines + end
 
 
-def _evidence(evidence: Evidence) -> str:
+def evidence_text(evidence: Evidence) -> str:
+    """Measure, value, unit, the value outside, and the table."""
     outside = f", outside {units.figures(evidence.outside)}" if evidence.outside is not None else ""
     return f"{evidence.measure} {units.figures(evidence.inside)} {evidence.unit}{outside} ({evidence.table})"
 
 
-def _outlook(one: Numbered) -> list[str]:
+def outlook(one: Numbered) -> list[tuple[str, str]]:
     """What taking the cause away is predicted to save, or was measured to save, and the test."""
     remedy, test = one.finding.remedy, one.finding.test
-    lines = []
+    entries = []
     if remedy is not None:
         low, high = units.seconds(remedy.saved.low_s), units.seconds(remedy.saved.high_s)
-        lines += _wrap(f"{remedy.text}: {low} to {high} s less", INDENT, 2, f"{INDENT}prediction: ")
+        entries.append(("prediction", f"{remedy.text}: {low} to {high} s less"))
     if one.verified is not None:
-        text = f"{one.verified.verdict}: {one.verified.text}"
-        return lines + _wrap(text, INDENT, 2, f"{INDENT}verified: ")
-    test = test or f"make verify RUN=... FINDING={one.number}"
-    return lines + _wrap(test, INDENT, 2, f"{INDENT}test it: ")
+        return [*entries, ("verified", f"{one.verified.verdict}: {one.verified.text}")]
+    return [*entries, ("test it", test or f"make verify RUN=... FINDING={one.number}")]
 
 
-def _tail(answer: Answer) -> list[str]:
-    lines = _wrap(", ".join(answer.sought), "  ", 2, "not found: ") if answer.sought else []
+def tail_entries(answer: Answer) -> list[tuple[str, str]]:
+    """What was not found, what was lost or off, and other programs: name and text."""
+    entries = [("not found", ", ".join(answer.sought))] if answer.sought else []
     sentences = [f"rule {key} failed ({error})" for key, error in answer.failed]
     sentences += answer.lost
     if answer.not_asked:
         off = sorted({name for _, names in answer.not_asked for name in names.split(", ")})
         sought = ", ".join(sought for sought, _ in answer.not_asked if sought)
         sentences.append(f"not looked for, as {', '.join(off)} did not record: {sought}")
-    lines += _wrap("; ".join(sentences), " " * 13, 3, "LOST OR OFF  ")
-    if answer.others:
-        lines += _wrap(answer.others, " " * 13, 2, "OTHERS       ")
+    entries.append(("lost or off", "; ".join(sentences)))
+    return [*entries, ("others", answer.others)] if answer.others else entries
+
+
+def _tail(answer: Answer) -> list[str]:
+    lines = []
+    for name, text in tail_entries(answer):
+        indent = " " * 13
+        lines += _wrap(text, indent, MOST_TAIL[name], TAIL_HEADS[name].ljust(13))
     for number, step in enumerate(answer.steps):
         head = "NEXT         " if not number else " " * 13
         lines += _wrap(f"{step.command}    {step.shows}", " " * 13, 1, head)

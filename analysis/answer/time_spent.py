@@ -8,13 +8,28 @@ from dataclasses import dataclass
 from analysis import units
 from analysis.answer.cpu_parts import cpu_parts
 from analysis.findings.rule import Case
+from analysis.measures.critical_path import ends
 from analysis.measures.critical_path.results import PathResults
-from analysis.measures.ledger import CPU, LAST, PATH, Ledger, Line
+from analysis.measures.ledger import CPU, LAST, OTHERS, PATH, READY_LINE, Ledger, Line
 
 MOST_ROWS = 7  # causes; the others are summed up, and what is not known has rows of its own
 LEAST_SHARE = 0.002  # of the time: a cause with less is summed up
 LEAST_END = 0.02  # of a row: an end with less is not named
 MOST_ENDS = 3
+NAMES = {"not logged": "other programs", "idle": "the CPU woke up"}  # of who had the CPU
+TEXTS = {OTHERS: "CPU taken by others"}  # instead of the ledger's
+END_TEXTS = {
+    ends.OWN_CPU: "own CPU",
+    ends.OTHERS_CPU: "its other threads",
+    ends.FS_CPU: "fs threads' CPU",
+    ends.READY: "ready for a CPU",
+    ends.DEVICE: "device",
+    ends.QUEUE: "queue",
+    ends.PAUSE: "pauses",
+    ends.APPARATUS: "apparatus",  # the loop device and what is below it, the recorder, other programs
+    ends.UNKNOWN: "not known",
+    ends.UNRECORDED: "not recorded",
+}
 
 
 @dataclass(frozen=True)
@@ -48,8 +63,7 @@ def time_spent(case: Case) -> TimeSpent:
     rows = [_row(line, case) for line in shown]
     if small:
         ns = sum(line.ns for line in small)
-        words = f"{len(small)} cause{'s' if len(small) > 1 else ''}, the longest: {small[0].text}"
-        rows.append(_of(ledger, "", ns, "others", words))
+        rows.append(_of(ledger, "", ns, f"{len(small)} smaller ones", ", ".join(line.text for line in small)))
     unknown = [line for line in ledger.lines if line.key in LAST]
     rows += [_of(ledger, line.key, line.ns, line.text, _weak(ledger, line)) for line in unknown]
     if not unknown:
@@ -79,9 +93,42 @@ def _of(ledger: Ledger, key: str, ns: int, text: str, detail: str) -> Row:
 
 def _row(line: Line, case: Case) -> Row:
     ledger = case.ledger
-    details = [cpu_parts(case, line)] if line.key == CPU else [_ends(line, ledger)]
-    at_once = _at_once(line, case)
-    return _of(ledger, line.key, line.ns, line.text, "; ".join(part for part in (at_once, *details) if part))
+    if line.key == CPU:
+        details = [cpu_parts(case, line)]
+    elif line.key in (READY_LINE, OTHERS):
+        details = [_who(line, ledger)]
+    else:
+        details = [_waits(line, case), _ends(line, ledger)]
+    words = ": ".join(part for part in details if part)
+    text = TEXTS.get(line.key, line.text)
+    return _of(ledger, line.key, line.ns, text, "; ".join(p for p in (_at_once(line, case), words) if p))
+
+
+def _who(line: Line, ledger: Ledger) -> str:
+    """Who had the CPU meanwhile: "qemu-system-x86 0.81, jbd2/loop8-8 0.10"."""
+    by_name: dict[str, int] = {}
+    for share in line.shares:
+        by_name[share.name] = by_name.get(share.name, 0) + share.ns
+    named = sorted((item for item in by_name.items() if item[0]), key=lambda item: -item[1])
+    shown = [
+        f"{NAMES.get(name, name)} {units.seconds(ledger.seconds(ns))}"
+        for name, ns in named
+        if ns >= LEAST_END * line.ns
+    ]
+    return ", ".join(shown[:MOST_ENDS])
+
+
+def _waits(line: Line, case: Case) -> str:
+    """How often, and the longest: "894 waits, longest 0.91 s"."""
+    path = case.results.path
+    if not isinstance(path, PathResults):
+        return ""
+    own = [one for one in path.own_waits if one.waited.cause == line.key]
+    count = sum(one.count for one in own)
+    if not count:
+        return ""
+    longest = units.ns(max(one.max_ns for one in own))
+    return f"{count:,} waits, longest {longest}" if count > 1 else "1 wait"
 
 
 def _at_once(line: Line, case: Case) -> str:
@@ -93,17 +140,18 @@ def _at_once(line: Line, case: Case) -> str:
 
 
 def _ends(line: Line, ledger: Ledger) -> str:
-    """What a wait was in the end: "device 4.8, fs CPU 2.3"; empty if that says nothing new."""
+    """What a wait was in the end: "device 4.8, fs threads' CPU 2.3"; empty without a path."""
     if ledger.basis != PATH:
         return ""
-    ends = [(group, ns) for group, ns in line.ends.items() if ns >= LEAST_END * line.ns]
-    ends.sort(key=lambda end: -end[1])
-    shown = [f"{group} {units.seconds(ledger.seconds(ns))}" for group, ns in ends[:MOST_ENDS]]
-    return f"in the end: {', '.join(shown)}" if shown else ""
+    long = [(group, ns) for group, ns in line.ends.items() if ns >= LEAST_END * line.ns]
+    long.sort(key=lambda end: -end[1])
+    return ", ".join(
+        f"{END_TEXTS[group]} {units.seconds(ledger.seconds(ns))}" for group, ns in long[:MOST_ENDS]
+    )
 
 
 def _weak(ledger: Ledger, line: Line) -> str:
     weak = sum(one.weak_ns for one in ledger.lines if one.key not in LAST)
     if line.key != LAST[0] or weak < LEAST_SHARE * ledger.total_ns:
         return ""
-    return f"of the rest {units.seconds(ledger.seconds(weak))} s rest on a guess"
+    return f"a guess: {units.seconds(ledger.seconds(weak))} s of the above"

@@ -37,5 +37,9 @@ def render(document: Document, drawings: Sequence[Drawing], files: Sequence[str]
         )
         pictures.setdefault(drawing.section, []).append(picture)
     return environment.get_template(TEMPLATE).render(
-        document=document, pictures=pictures, files=files, directory=directory
+        document=document,
+        answer=Markup(document.answer_page),
+        pictures=pictures,
+        files=files,
+        directory=directory,
     )

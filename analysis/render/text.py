@@ -13,6 +13,7 @@ from analysis.render.document import Document, Section, Table
 from analysis.visible import clean
 
 WIDTH = 80
+DETAIL = "detail.txt"  # all sections of a run's report, none of them folded
 LEAST_WIDTH = 8  # of a left column that is narrowed
 
 
@@ -178,8 +179,24 @@ def render(document: Document) -> str:
     for banner in document.banners:
         lines += wrap(banner, "!! ", "!! ")
     for section in document.sections:
-        lines += section_lines(section)
+        if not section.folded:
+            lines += section_lines(section)
+    lines += _folded_lines(document)
     return "\n".join(lines) + "\n"
+
+
+def _folded_lines(document: Document) -> list[str]:
+    """The titles of the folded sections, by the reason why."""
+    titles: dict[str, list[str]] = {}
+    for section in document.sections:
+        if section.folded:
+            titles.setdefault(section.folded, []).append(section.title)
+    if not titles:
+        return []
+    lines = ["", f"WITHOUT NEWS, IN {DETAIL} {'-' * (WIDTH - len(DETAIL) - 18)}"]
+    for why, of_why in titles.items():
+        lines += wrap(f"{why}: {'; '.join(of_why)}", "  - ", "    ")
+    return lines
 
 
 def essence(document: Document, files: Sequence[Path]) -> str:

@@ -8,7 +8,7 @@ from analysis.measures.block import areas
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.block import CLASSES
 from analysis.tables.load import Tables
 from analysis.tables.top import OF_LAYERS
@@ -140,5 +140,13 @@ def build_areas(run: Run, tables: Tables, results: Results) -> list[Section]:
 
 
 SECTIONS = (
-    SectionSpec("areas", "Where on the disk", 1300, build_areas, collectors=("block",), counts_all=True),
+    SectionSpec(
+        "areas",
+        "Where on the disk",
+        1300,
+        build_areas,
+        collectors=("block",),
+        counts_all=True,
+        explains=(DEVICE,),
+    ),
 )

@@ -8,7 +8,7 @@ from analysis.measures.app import calls
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import TIME, SectionSpec
 from analysis.tables.load import Tables
 
 TOP = 12
@@ -46,4 +46,6 @@ def build_calls(run: Run, tables: Tables, results: Results) -> list[Section]:
     return [section]
 
 
-SECTIONS = (SectionSpec("calls", "File-system calls", 2600, build_calls, collectors=("calls",)),)
+SECTIONS = (
+    SectionSpec("calls", "File-system calls", 2600, build_calls, collectors=("calls",), explains=(TIME,)),
+)

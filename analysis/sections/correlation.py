@@ -7,7 +7,7 @@ from analysis.measures.app import correlation
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, LOCKS, SectionSpec
 from analysis.tables.load import Tables
 
 
@@ -60,5 +60,6 @@ SECTIONS = (
         3000,
         build_correlation,
         collectors=("calls", "block", "locks"),
+        explains=(DEVICE, LOCKS),
     ),
 )

@@ -10,7 +10,7 @@ from analysis.measures.locks.lock_samples import Estimate
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import CPU, SectionSpec
 from analysis.tables.load import Tables
 
 TOP = 12
@@ -113,4 +113,8 @@ def _functions_by_phase(phases: list[profile.PhaseCpu]) -> list[Table]:
     return [Table(heads, rows, least_left=16)] if rows else []
 
 
-SECTIONS = (SectionSpec("cpu", "CPU profile", 2700, build_cpu_profile, essential=True, collectors=("perf",)),)
+SECTIONS = (
+    SectionSpec(
+        "cpu", "CPU profile", 2700, build_cpu_profile, essential=True, collectors=("perf",), explains=(CPU,)
+    ),
+)

@@ -18,7 +18,7 @@ from analysis.measures.critical_path.results import KEPT_PIECES_MOST, NoPath, Pa
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, clean
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import TIME, SectionSpec
 from analysis.tables.load import Tables
 
 LEAST_SHARE = 0.001  # of the path: smaller rows are summed up
@@ -304,5 +304,6 @@ SECTIONS = (
         build_critical_path,
         essential=True,
         collectors=("sched",),
+        explains=(TIME,),
     ),
 )

@@ -9,7 +9,7 @@ from analysis.measures.device import by_device
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.load import Tables
 
 
@@ -39,4 +39,8 @@ def build_devices(run: Run, tables: Tables, results: Results) -> list[Section]:
     return [section]
 
 
-SECTIONS = (SectionSpec("devices", "Devices", 800, build_devices, collectors=("block",), of_disks=True),)
+SECTIONS = (
+    SectionSpec(
+        "devices", "Devices", 800, build_devices, collectors=("block",), of_disks=True, explains=(DEVICE,)
+    ),
+)

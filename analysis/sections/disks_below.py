@@ -12,7 +12,7 @@ from analysis.measures.stack.tree import Branch
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections import own_counters
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.load import Tables
 
 TITLE = "Disks below the file system"
@@ -178,6 +178,13 @@ def dirty_at_start(run: Run, results: Results) -> list[str]:
 
 SECTIONS = (
     SectionSpec(
-        "disks_below", TITLE, 750, build_disks_below, essential=True, collectors=("block",), counts_all=True
+        "disks_below",
+        TITLE,
+        750,
+        build_disks_below,
+        essential=True,
+        collectors=("block",),
+        counts_all=True,
+        explains=(DEVICE,),
     ),
 )

@@ -11,7 +11,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.device_number import device_text
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import EVENTS, SectionSpec
 from analysis.tables import event_kind
 from analysis.tables.event_kind import EventKind
 from analysis.tables.load import Tables
@@ -144,4 +144,8 @@ def _longest(kind: str, longest: Longest, results: Results) -> str:
     return f"longest {kind}: {units.ns(longest.length_ns)} at {at_s:.2f} s{why}{asked}, in {longest.comm}"
 
 
-SECTIONS = (SectionSpec("events", "File-system events", 730, build_events, collectors=("events",)),)
+SECTIONS = (
+    SectionSpec(
+        "events", "File-system events", 730, build_events, collectors=("events",), explains=(EVENTS,)
+    ),
+)

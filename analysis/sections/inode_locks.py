@@ -11,7 +11,7 @@ from analysis.rundir.device_number import device_number
 from analysis.rundir.devices import stated
 from analysis.rundir.run import Run
 from analysis.sections.lock_labels import TOP
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import LOCKS, SectionSpec
 from analysis.tables.load import Tables
 
 
@@ -64,4 +64,8 @@ def _path_text(run: Run, tables: Tables, lock: lock_waits.Instance) -> str:
     return "(gone)" if tables.paths is not None else "(not resolved)"
 
 
-SECTIONS = (SectionSpec("inode_locks", "Inode locks", 2100, build_inode_locks, collectors=("locks",)),)
+SECTIONS = (
+    SectionSpec(
+        "inode_locks", "Inode locks", 2100, build_inode_locks, collectors=("locks",), explains=(LOCKS,)
+    ),
+)

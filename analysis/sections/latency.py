@@ -10,7 +10,7 @@ from analysis.measures.block import latency
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.load import Tables
 
 OF_VOLUMES = (
@@ -59,5 +59,13 @@ def build_latency(run: Run, tables: Tables, results: Results) -> list[Section]:
 
 
 SECTIONS = (
-    SectionSpec("latency", "Request latency", 1400, build_latency, essential=True, collectors=("block",)),
+    SectionSpec(
+        "latency",
+        "Request latency",
+        1400,
+        build_latency,
+        essential=True,
+        collectors=("block",),
+        explains=(DEVICE,),
+    ),
 )

@@ -8,7 +8,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections.lock_labels import ESTIMATED, holder_words, name
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import LOCKS, SectionSpec
 from analysis.tables.load import Tables
 
 TOP_EDGES = 6
@@ -47,4 +47,8 @@ def build_blocking(run: Run, tables: Tables, results: Results) -> list[Section]:
     return [section]
 
 
-SECTIONS = (SectionSpec("lock_blocking", "Who waits for whom", 2400, build_blocking, collectors=("locks",)),)
+SECTIONS = (
+    SectionSpec(
+        "lock_blocking", "Who waits for whom", 2400, build_blocking, collectors=("locks",), explains=(LOCKS,)
+    ),
+)

@@ -9,7 +9,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections.lock_labels import TOP
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import LOCKS, SectionSpec
 from analysis.tables.load import Tables
 
 
@@ -66,5 +66,12 @@ def build_hold_times(run: Run, tables: Tables, results: Results) -> list[Section
 
 
 SECTIONS = (
-    SectionSpec("lock_hold_times", "Lock hold times", 2500, build_hold_times, collectors=("locks", "holds")),
+    SectionSpec(
+        "lock_hold_times",
+        "Lock hold times",
+        2500,
+        build_hold_times,
+        collectors=("locks", "holds"),
+        explains=(LOCKS,),
+    ),
 )

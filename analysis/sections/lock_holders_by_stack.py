@@ -11,7 +11,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections.lock_labels import ESTIMATED, TOP, comm_text, interval, name
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import LOCKS, SectionSpec
 from analysis.tables.load import Tables
 
 TOP_HOLDERS = 8
@@ -117,6 +117,11 @@ def _ran(section: Section, tables: Tables, results: Results) -> None:
 
 SECTIONS = (
     SectionSpec(
-        "lock_holders_by_stack", "Lock holders by stack", 2300, build_holders_by_stack, collectors=("locks",)
+        "lock_holders_by_stack",
+        "Lock holders by stack",
+        2300,
+        build_holders_by_stack,
+        collectors=("locks",),
+        explains=(LOCKS,),
     ),
 )

@@ -10,7 +10,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections.lock_labels import ESTIMATED, TOP, approx, interval, name
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import LOCKS, SectionSpec
 from analysis.tables.load import Tables
 
 
@@ -93,5 +93,12 @@ def _check(sampled: Estimate, traced_ns: int) -> str:
 
 
 SECTIONS = (
-    SectionSpec("lock_spinning", "Lock spinning (sampled)", 2000, build_lock_spinning, collectors=("locks",)),
+    SectionSpec(
+        "lock_spinning",
+        "Lock spinning (sampled)",
+        2000,
+        build_lock_spinning,
+        collectors=("locks",),
+        explains=(LOCKS,),
+    ),
 )

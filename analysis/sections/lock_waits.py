@@ -10,7 +10,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, clean
 from analysis.sections.lock_labels import BY_PATH, ESTIMATED, TOP, approx, name, sampled_share
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import LOCKS, SectionSpec
 from analysis.tables.load import Tables
 
 TOP_NAMES = 3
@@ -179,5 +179,13 @@ def _naming_notes(results: Results, rows: list[LockRow]) -> list[str]:
 
 
 SECTIONS = (
-    SectionSpec("lock_waits", "Lock waits", 1900, build_lock_waits, essential=True, collectors=("locks",)),
+    SectionSpec(
+        "lock_waits",
+        "Lock waits",
+        1900,
+        build_lock_waits,
+        essential=True,
+        collectors=("locks",),
+        explains=(LOCKS,),
+    ),
 )

@@ -9,7 +9,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections.lock_labels import ESTIMATED, name, sampled_share
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import LOCKS, SectionSpec
 from analysis.tables.load import Tables
 
 TOP_PATHS = 3  # of each of the top locks
@@ -67,6 +67,11 @@ def _path_row(mark: str, spin: float, sleep: float, total: float, label: str) ->
 
 SECTIONS = (
     SectionSpec(
-        "lock_waits_by_stack", "Lock waits by stack", 2200, build_waits_by_stack, collectors=("locks",)
+        "lock_waits_by_stack",
+        "Lock waits by stack",
+        2200,
+        build_waits_by_stack,
+        collectors=("locks",),
+        explains=(LOCKS,),
     ),
 )

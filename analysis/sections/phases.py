@@ -11,7 +11,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections.owner_labels import disk_share
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import TIME, SectionSpec
 from analysis.tables.load import Tables
 
 SHARED = "~"
@@ -116,5 +116,13 @@ def _others_text(run: Run, results: Results, others: other_programs.Others) -> s
 
 
 SECTIONS = (
-    SectionSpec("phases", "Time by phase", 200, build_phases, essential=True, collectors=("block", "calls")),
+    SectionSpec(
+        "phases",
+        "Time by phase",
+        200,
+        build_phases,
+        essential=True,
+        collectors=("block", "calls"),
+        explains=(TIME,),
+    ),
 )

@@ -9,7 +9,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.device_number import device_text
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.load import Tables
 
 
@@ -43,5 +43,14 @@ def build_plugs(run: Run, tables: Tables, results: Results) -> list[Section]:
 
 
 SECTIONS = (
-    SectionSpec("plugs", "Plugs", 1700, build_plugs, collectors=("block",), of_disks=True, counts_all=True),
+    SectionSpec(
+        "plugs",
+        "Plugs",
+        1700,
+        build_plugs,
+        collectors=("block",),
+        of_disks=True,
+        counts_all=True,
+        explains=(DEVICE,),
+    ),
 )

@@ -9,7 +9,7 @@ from analysis import units
 from analysis.measures.results import Results
 from analysis.render.document import Section
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.load import Tables
 
 
@@ -47,6 +47,13 @@ def bounded_ends(results: Results) -> list[str]:
 
 SECTIONS = (
     SectionSpec(
-        "depth", "Queue depth", 1500, build_queue_depth, collectors=("block",), of_disks=True, counts_all=True
+        "depth",
+        "Queue depth",
+        1500,
+        build_queue_depth,
+        collectors=("block",),
+        of_disks=True,
+        counts_all=True,
+        explains=(DEVICE,),
     ),
 )

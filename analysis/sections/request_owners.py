@@ -11,7 +11,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections.owner_labels import OWNER_LABELS, TITLE, counted, submitters
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.load import Tables
 
 OF_VOLUMES = (
@@ -84,4 +84,8 @@ def _unknown_owner(owners: Owners) -> list[str]:
     ]
 
 
-SECTIONS = (SectionSpec("owners", TITLE, 300, build_owners, essential=True, collectors=("block",)),)
+SECTIONS = (
+    SectionSpec(
+        "owners", TITLE, 300, build_owners, essential=True, collectors=("block",), explains=(DEVICE,)
+    ),
+)

@@ -9,7 +9,7 @@ from analysis.measures.block.stage_percentiles import PERCENTS, Stage
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.load import Tables
 
 HEADS = tuple(f"p{p:g}" if p < 100 else "max" for p in PERCENTS)
@@ -136,5 +136,6 @@ SECTIONS = (
         collectors=("block",),
         of_disks=True,
         counts_all=True,
+        explains=(DEVICE,),
     ),
 )

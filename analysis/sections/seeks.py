@@ -9,7 +9,7 @@ from analysis.measures.block.request_owners import Owners
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.load import Tables
 
 SEEKS_OWN = ("seeks,\nown", "&\nall", "seeks/s,\nown", "&\nall")
@@ -83,5 +83,14 @@ def _own_seeks(owners: Owners, name: str) -> int:
 
 
 SECTIONS = (
-    SectionSpec("seeks", "Seeks", 900, build_seeks, essential=True, collectors=("block",), of_disks=True),
+    SectionSpec(
+        "seeks",
+        "Seeks",
+        900,
+        build_seeks,
+        essential=True,
+        collectors=("block",),
+        of_disks=True,
+        explains=(DEVICE,),
+    ),
 )

@@ -14,6 +14,10 @@ from analysis.render.document import Section
 from analysis.rundir.run import Run
 from analysis.tables.load import Tables
 
+# What sections may explain: parts of the workload's wall time, as analysis/answer/detail.py measures them.
+TIME = "time"  # all of it
+CPU, DEVICE, LOCKS, EVENTS = "cpu", "device", "locks", "events"
+
 
 @dataclass(frozen=True)
 class SectionSpec:
@@ -31,3 +35,4 @@ class SectionSpec:
     collectors: tuple[str, ...] = ()  # where the section's numbers come from
     of_disks: bool = False  # counts the disks' requests also where the file system uses volumes above these
     counts_all: bool = False  # counts all requests; a note states it where other programs use the disk too
+    explains: tuple[str, ...] = ()  # of the names above; empty: facts for reference, at the end of the report

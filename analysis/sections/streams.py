@@ -8,7 +8,7 @@ from analysis.measures.block import streams
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.load import Tables
 
 
@@ -52,6 +52,13 @@ def build_streams(run: Run, tables: Tables, results: Results) -> list[Section]:
 
 SECTIONS = (
     SectionSpec(
-        "streams", "Streams", 1100, build_streams, collectors=("block",), of_disks=True, counts_all=True
+        "streams",
+        "Streams",
+        1100,
+        build_streams,
+        collectors=("block",),
+        of_disks=True,
+        counts_all=True,
+        explains=(DEVICE,),
     ),
 )

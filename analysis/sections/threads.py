@@ -15,7 +15,7 @@ from analysis.measures.threads.results import ThreadResults, ThreadRow
 from analysis.measures.threads.truth import Agreement
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, clean
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import TIME, SectionSpec
 from analysis.tables.load import Tables
 
 LEAST_SHARE = 0.001  # rows with less are summed up
@@ -302,5 +302,6 @@ SECTIONS = (
         build_threads,
         essential=True,
         collectors=("threads",),
+        explains=(TIME,),
     ),
 )

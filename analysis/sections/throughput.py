@@ -14,7 +14,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections import own_counters, owner_labels
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import TIME, SectionSpec
 from analysis.tables.block import CLASSES
 from analysis.tables.load import Tables
 
@@ -150,6 +150,12 @@ def _zeroes_note(threads: Sequence[zeroes.ZeroingThread]) -> str:
 
 SECTIONS = (
     SectionSpec(
-        "throughput", "Throughput", 700, build_throughput, essential=True, collectors=("block", "calls")
+        "throughput",
+        "Throughput",
+        700,
+        build_throughput,
+        essential=True,
+        collectors=("block", "calls"),
+        explains=(TIME,),
     ),
 )

@@ -9,7 +9,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections.queue_depth import bounded_ends
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.load import Tables
 
 
@@ -58,5 +58,6 @@ SECTIONS = (
         collectors=("block",),
         of_disks=True,
         counts_all=True,
+        explains=(DEVICE,),
     ),
 )

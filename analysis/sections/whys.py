@@ -12,7 +12,7 @@ from analysis.measures.results import Results
 from analysis.origins.rules import UNKNOWN
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import DEVICE, SectionSpec
 from analysis.tables.block import CLASSES
 from analysis.tables.load import Tables
 
@@ -186,5 +186,6 @@ SECTIONS = (
         collectors=("block",),
         of_disks=True,
         counts_all=True,
+        explains=(DEVICE,),
     ),
 )

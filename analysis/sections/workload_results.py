@@ -9,7 +9,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections.iomatrix import add_matrix
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import TIME, SectionSpec
 from analysis.tables.load import Tables
 from analysis.tables.result import Value
 
@@ -64,4 +64,6 @@ def build_workload_results(run: Run, tables: Tables, results: Results) -> list[S
     return [section for section in sections if section.facts or section.tables]
 
 
-SECTIONS = (SectionSpec("workload_results", "Workload results", 600, build_workload_results),)
+SECTIONS = (
+    SectionSpec("workload_results", "Workload results", 600, build_workload_results, explains=(TIME,)),
+)

@@ -9,7 +9,7 @@ from analysis.measures.origin.written import Written, WrittenRow
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import TIME, SectionSpec
 from analysis.tables.load import Tables
 
 MOST_PHASES = 20
@@ -180,5 +180,6 @@ SECTIONS = (
         build_written,
         collectors=("block", "calls", "events"),
         counts_all=True,
+        explains=(TIME,),
     ),
 )

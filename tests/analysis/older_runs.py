@@ -4,7 +4,7 @@
     PYTHONPATH=OLD_TREE python tests/analysis/older_runs.py RUN > EXPECTED.json
 
 With an older version's tree on the path this writes what that version makes of RUN: a digest of each column
-and the numbers of each section of report.txt. tests/data/runs/README.md says which version made which file.
+and the numbers of each section of detail.txt. tests/data/runs/README.md says which version made which file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def column_digests(file: Path) -> dict[str, Any]:
 
 
 def section_numbers(report: str) -> dict[str, list[str]]:
-    """The numbers of each section of report.txt by its heading, sorted; "" has those above the first."""
+    """The numbers of each section of detail.txt by its heading, sorted; "" has those above the first."""
     sections: dict[str, list[str]] = {"": []}
     heading = ""
     for line in report.splitlines():
@@ -56,7 +56,7 @@ def described(run: Path) -> dict[str, Any]:
     """Tables and report numbers of a run that was reported."""
     return {
         "tables": {file.stem: column_digests(file) for file in sorted((run / "tables").glob("*.parquet"))},
-        "report": section_numbers((run / "report.txt").read_text()),
+        "report": section_numbers((run / "detail.txt").read_text()),
     }
 
 

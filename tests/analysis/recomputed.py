@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The main figures of report.txt once more, from a run's tables by pyarrow and numpy; no code of analysis/.
+"""The main figures of detail.txt once more, from a run's tables by pyarrow and numpy; no code of analysis/.
 
 What the report prints is read back from its lines. Counts must be the same; figures with a unit or a point as
 exact as their three digits; percents to a tenth.
@@ -100,7 +100,7 @@ class Recomputed:
 
     def __init__(self, run: Path) -> None:
         self.run = run
-        self.text = (run / "report.txt").read_text()
+        self.text = (run / "detail.txt").read_text()
         self.facts = json.loads((run / "run.json").read_text())
         self.losses = json.loads((run / "losses.json").read_text())["collectors"]
         clock = self.facts["clock"]

@@ -51,9 +51,9 @@ def test_older_run_gives_the_same_tables_and_numbers(tmp_path: Path, name: str) 
         assert not differing, f"{name}: columns of {table} that differ: {differing}"
     kept = {heading: found for heading, found in old["report"].items() if heading not in DROPPED_SECTIONS}
     then_numbers = numbers(kept) - DROPPED_NUMBERS.get(name, Counter())
-    now_numbers = numbers(section_numbers((run / "report.txt").read_text()))
+    now_numbers = numbers(section_numbers((run / "detail.txt").read_text()))
     # a new section may add numbers; one that changed is missing
-    assert not then_numbers - now_numbers, f"{name}: numbers that report.txt no longer has"
+    assert not then_numbers - now_numbers, f"{name}: numbers that detail.txt no longer has"
 
 
 @pytest.mark.usefixtures("words_only")

@@ -104,7 +104,7 @@ class Run:
         return [json.loads(line) for line in (self.path / "raw/phases.jsonl").read_text().splitlines()]
 
     def report(self) -> str:
-        """Make the report, which must succeed. Returns report.txt."""
+        """Make the report, which must succeed. Returns detail.txt, which has all sections."""
         done = subprocess.run(
             [sys.executable, "-m", "analysis", "report", self.path],
             cwd=TREE,
@@ -113,7 +113,7 @@ class Run:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        return (self.path / "report.txt").read_text()
+        return (self.path / "detail.txt").read_text()
 
 
 class Job:

@@ -119,7 +119,7 @@ def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
     assert unmounted.sum() >= made.size + checked.size
     assert "data" not in classes[unmounted]  # nor was there any file
 
-    report = (run.path / "report.txt").read_text()
+    report = (run.path / "detail.txt").read_text()
     # the figures are of the run alone: those of the tables that completed in it
     # the end of some may be unseen
     ended = np.maximum(np.maximum(rows["complete_ns"], rows["end_by_ns"]), rows["issue_ns"])

@@ -153,7 +153,7 @@ def test_own_and_others_bytes_equal_each_programs_count(shared: Shared, tmp_path
     assert found["recorder"] == {"read": 0, "write": 0}
     assert found["filesystem"] == {"read": 0, "write": 0}
     subprocess.run(["make", "report", f"RUN={tmp_path / 'run'}"], check=True, capture_output=True)
-    report = (tmp_path / "run/report.txt").read_text()
+    report = (tmp_path / "run/detail.txt").read_text()
     assert "!! other programs use this disk: " in report
     assert "\nREQUESTS BY OWNER ---" in report
     # report.txt folds a long path in its column; report.html has it whole

@@ -98,7 +98,7 @@ def test_run_directory_is_complete(tmp_path: Path) -> None:
     calls = parquet.read_table(out / "tables/call.parquet").to_pylist()
     written = [row["bytes"] for row in calls if (row["call"], row["target"]) == ("write", "target")]
     assert run.has_counted(sum(written), 30 * 65536, most=65536)
-    report = (out / "report.txt").read_text()
+    report = (out / "detail.txt").read_text()
     assert "inode tables" in report
     assert "MKFS, FSCK AND SPACE" in report
     assert f"clean ({fsck['command']})" in report

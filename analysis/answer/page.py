@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The answer as the head of report.html: the same facts as the text, none cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+
+from analysis import units
+from analysis.answer.answer import Answer
+from analysis.answer.text import evidence_text, nothing_text, outlook, tail_entries
+from analysis.rundir.run import clean
+
+TEMPLATE = "answer.html.j2"
+
+
+def render(answer: Answer) -> str:
+    """HTML in which all text of the run is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters |= {"clean": clean, "seconds": units.seconds}
+    return environment.get_template(TEMPLATE).render(
+        answer=answer,
+        evidence_text=evidence_text,
+        nothing=nothing_text(answer),
+        outlook=outlook,
+        tail=tail_entries(answer),
+    )
