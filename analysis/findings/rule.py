@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from analysis import findings as folder
 from analysis import units
@@ -13,6 +14,7 @@ from analysis.discovery import find_listed
 from analysis.findings.finding import Finding
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
+from analysis.measures.waits.sleeps import Sleeps, measure_sleeps
 from analysis.rundir.run import Run, clean, dig
 from analysis.tables.load import Tables
 
@@ -29,6 +31,11 @@ class Case:
     tables: Tables
     results: Results
     ledger: Ledger
+
+    @cached_property
+    def sleeps(self) -> Sleeps | None:
+        """The workload's sleeps, each with what explains it. None: no switches and no threads."""
+        return measure_sleeps(self.results.path, self.tables)
 
     def counts(self, seconds: float) -> bool:
         """Whether a cost of so many seconds of the wall time is enough for a finding."""

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Another process's syncs: the workload waited for commits that it did not ask for, or room they took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.findings.finding import Evidence, Finding
+from analysis.findings.rule import Case, Rule
+from analysis.findings.sleeping import (
+    asleep_evidence,
+    call_names,
+    certainty_of,
+    cost_of,
+    seconds,
+    where_of,
+)
+from analysis.measures.critical_path.ends import text_of
+from analysis.measures.waits.askers import askers_of
+from analysis.measures.waits.explained import FOREIGN
+from analysis.measures.waits.sleeps import Sleeps
+from analysis.units import bytes_
+
+KEY = "foreign_commit"
+WHAT = {
+    "page_io": "for metadata that the commit was writing",
+    "handle": "for the transaction to take handles again",
+}
+WHAT |= {"log_space": "for room in the journal that these commits filled", "commit": "for the commit itself"}
+WEAK = 0.1  # share of the time in which it is a guess who ended a sleep
+
+
+def find(case: Case) -> Sequence[Finding]:
+    """At most one finding."""
+    if case.sleeps is None:
+        return []
+    sleeps = case.sleeps.of(FOREIGN)
+    # room in the journal was waited for whoever ended the sleep
+    guessed = sleeps.where(~sleeps.cause.is_("log_space"))
+    cost = cost_of(case, sleeps.total_ns, guessed.total_weak_ns)
+    askers = askers_of(case.tables, case.results.window)
+    if not case.counts(cost.value_s) or askers is None or not askers.others:
+        return []
+    share = 100 * askers.others / askers.all
+    names = ", ".join(f"{name} {count:,}" for name, count in askers.by_name[:2])
+    whys = ", ".join(f"{why} {count:,}" for why, count in askers.whys[:2])
+    because = [
+        f"{askers.others:,} of {askers.all:,} commits ({share:.0f} %) began for others: {names} ({whys}).",
+        _waits_text(case, sleeps),
+    ]
+    if askers.others_bytes:
+        size = f"{bytes_(askers.others_bytes)} of {bytes_(askers.all_bytes)}"
+        because.append(f"Their commits wrote {size} that went to the journal.")
+    doubts = []
+    if guessed.total_weak_ns > WEAK * max(sleeps.total_ns, 1):
+        percent = 100 * guessed.total_weak_ns / sleeps.total_ns
+        doubts.append(f"in {percent:.0f} % of the time it is a guess who ended a sleep")
+    filled = case.ledger.seconds(sleeps.where(sleeps.cause.is_("log_space")).total_ns)
+    if filled > cost.value_s / 2:
+        doubts.append(
+            f"{filled:.2f} s are for room in the journal, which the workload's own metadata takes, too"
+        )
+    certainty, doubt = certainty_of(case, sleeps, doubts, ("sched", "events"))
+    return [
+        Finding(
+            kind=KEY,
+            what=f"Another process's syncs held it up: {case.of_wall(cost.value_s)}.",
+            because=because,
+            where=where_of(case, sleeps),
+            cost=cost,
+            evidence=[
+                asleep_evidence(case, sleeps),
+                Evidence("event", {"asker_call": "none", "why": whys}, "commits", "", askers.others, None),
+            ],
+            certainty=certainty,
+            doubt=doubt,
+            test=f"{case.command()}   without {askers.by_name[0][0].split(' (')[0]} beside it",
+            lines=frozenset(sleeps.cause.present()),
+        )
+    ]
+
+
+def _waits_text(case: Case, sleeps: Sleeps) -> str:
+    parts = [
+        f"{seconds(case.ledger.seconds(ns))} {WHAT.get(cause, f'for: {text_of(cause)}')}"
+        for cause, ns, _ in sleeps.by(sleeps.cause)[:3]
+    ]
+    where = call_names(sleeps)
+    return f"{'In ' + where if where else 'It'} waited {', '.join(parts)}; {sleeps.count:,} sleeps."
+
+
+RULES = (
+    Rule(
+        key=KEY,
+        order=5,
+        sought="another process's syncs",
+        collectors=("sched", "events"),
+        find=find,
+    ),
+)

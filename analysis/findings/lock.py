@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A lock: the workload's threads slept or spun for it, one finding for each class of locks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from analysis.findings.finding import Certainty, Cost, Evidence, Finding
+from analysis.findings.rule import Case, Rule
+from analysis.findings.sleeping import certainty_of, seconds, where_of
+from analysis.measures.ledger import CPU
+from analysis.measures.waits.explained import PLAIN
+from analysis.measures.waits.locks import LostOnLock, instance_of, lost_on_locks
+from analysis.measures.waits.sleeps import Sleeps
+
+KEY = "lock"
+MOST_PATH = 60  # letters of a file's path
+SURELY = 0.8  # share of the time that must be traced in a finding that is sure
+
+
+def find(case: Case) -> Sequence[Finding]:
+    """One finding for each class of locks that cost enough."""
+    if case.sleeps is None:
+        return []
+    sleeps = case.sleeps.of(PLAIN, KEY)
+    lost = lost_on_locks(case.results.locks, sleeps, case.results.path, case.tables)
+    return [_finding(case, sleeps, one) for one in lost if case.counts(case.ledger.seconds(one.ns))]
+
+
+def _finding(case: Case, sleeps: Sleeps, lost: LostOnLock) -> Finding:
+    ledger = case.ledger
+    value = min(ledger.seconds(lost.ns), ledger.wall_s)
+    traced = lost.sleep_ns + lost.spin_ns
+    low = min(ledger.seconds(traced + lost.unseen_low_ns), value)
+    # by the lock's own account a wait ends as the waiter runs again, not as it is woken
+    asleep = max(lost.sleep_ns, lost.traced_sleep_ns)
+    most = ledger.seconds(asleep + lost.spin_ns + lost.unseen_high_ns)
+    high = min(max(most, value), max(ledger.wall_s, value))
+    spun = ledger.seconds(lost.spin_ns + lost.unseen_ns)
+    slept = ledger.seconds(lost.sleep_ns)
+    threads = f", the mean of {ledger.threads} threads" if ledger.threads > 1 else ""
+    because = [
+        f"Spinning {seconds(spun)}, asleep {seconds(slept)}{threads}; {lost.waits:,} waits were traced."
+    ]
+    instance = instance_of(case.results.locks, lost.name)
+    where = where_of(case, sleeps if slept >= spun else sleeps.where(sleeps.ns < 0))
+    if instance is not None and instance.ino:
+        path = instance.path[:MOST_PATH]
+        where = replace(where, files=(instance.path,) if instance.path else ())
+        share = (instance.spin_ns + instance.sleep_ns) / max(lost.longest.total_ns if lost.longest else 1, 1)
+        named = f"inode {instance.ino}{f' ({path})' if path else ''}"
+        because.append(f"The lock of {named} has {100 * min(share, 1):.0f} % of the traced wait.")
+    if lost.callers:
+        because.append(f"1. caller by wait: {lost.callers}.")
+    holder = _holder(case, lost)
+    if holder:
+        because.append(holder)
+    doubts = []
+    if traced < SURELY * lost.ns:
+        by_samples = ledger.seconds(lost.unseen_ns)
+        doubts.append(f"{by_samples:.2f} s of it are CPU samples of spinning that no tracepoint shows")
+    certainty, doubt = certainty_of(case, sleeps, doubts, ("locks", "threads"))
+    evidence = _evidence(case, lost)
+    name = f"{lost.types[0].split(':')[0]} {lost.name}" if lost.types else lost.name
+    lines = {KEY, CPU} if spun > 0 else {KEY}
+    return Finding(
+        kind=KEY,
+        what=f"A lock, {name}: {case.of_wall(value)}.",
+        because=because,
+        where=where,
+        cost=Cost(value, low, high),
+        evidence=evidence,
+        certainty=certainty if value > 0 else Certainty.POSSIBLE,
+        doubt=doubt,
+        test=f"{case.command()}   with one thread, or with a directory or file for each",
+        lines=frozenset(lines),
+    )
+
+
+def _holder(case: Case, lost: LostOnLock) -> str:
+    """Who held it in most of the traced wait."""
+    holders, waits = case.results.locks.holders, case.results.locks.waits
+    if holders is None or waits is None:
+        return ""
+    mine = [one for one in holders.holders if waits.rows[one.row].name == lost.name]
+    total = sum(one.ns for one in mine)
+    if not mine or not total:
+        return ""
+    first = max(mine, key=lambda one: one.ns)
+    share = 100 * first.ns / total
+    return f"Its holder was {first.comm or 'not known'}, {first.state}, in {share:.0f} % of that."
+
+
+def _evidence(case: Case, lost: LostOnLock) -> list[Evidence]:
+    rows = {"name": lost.name}
+    mine = [row for row in case.results.locks.rows or [] if row.name == lost.name]
+    slept = sum(row.workload_sleep_ns for row in mine) / 1e9
+    spun = sum(row.workload_spin_ns for row in mine) / 1e9
+    evidence = [
+        Evidence("lock_wait", rows, "asleep, the workload's threads", "s", slept, None),
+        Evidence("lock_wait", rows, "spinning, the workload's threads", "s", spun, None),
+    ]
+    if lost.unseen_ns:
+        seen = [
+            one
+            for one in (case.results.locks.samples.spins if case.results.locks.samples else [])
+            if (one.key[1] if one.key else one.name) == lost.name
+        ]
+        by_samples = sum(one.seen.ns for one in seen) / 1e9
+        evidence.append(Evidence("lock_sample", rows, "spinning unseen, by samples", "s", by_samples, None))
+    return evidence
+
+
+RULES = (Rule(key=KEY, order=30, sought="a lock", collectors=("locks", "threads"), find=find),)

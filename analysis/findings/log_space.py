@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The journal or log was full: the workload waited for room in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.findings.finding import Cost, Evidence, Finding, Remedy
+from analysis.findings.rule import Case, Rule
+from analysis.findings.sleeping import (
+    account_evidence,
+    asleep_evidence,
+    calls_text,
+    certainty_of,
+    cost_of,
+    rate_evidence,
+    remedy_of,
+    stops,
+    stops_text,
+    where_of,
+)
+from analysis.measures.waits.explained import PLAIN
+from analysis.measures.waits.journal import Journal, journal_of, larger_words
+from analysis.measures.waits.meanwhile import overlaps, written
+from analysis.measures.waits.sleeps import Sleeps
+from analysis.tables import event
+from analysis.tables.store import I64
+from analysis.units import bytes_
+
+KEY = "log_space"
+COMMITS = ("jbd2_commit", "xfs_log_force")
+LEAST_OF_WRITES = 0.5  # of the bytes written meanwhile: a submitter with more is named
+
+
+def find(case: Case) -> Sequence[Finding]:
+    """At most one finding: all waits for room that nothing more specific explains."""
+    if case.sleeps is None:
+        return []
+    sleeps = case.sleeps.of(PLAIN, KEY)
+    cost = cost_of(case, sleeps.total_ns)
+    if not case.counts(cost.value_s):
+        return []
+    journal = journal_of(case.run)
+    spans = stops(sleeps) if sleeps.is_timed else (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    rates, rate_text = rate_evidence(case, spans)
+    commits, commit_text = _commits(case, spans)
+    writes, write_text = _writes(case, spans)
+    size = f" of {bytes_(journal.size_bytes)}" if journal.size_bytes else ""
+    how = f", {stops_text(sleeps)}" if sleeps.is_timed else ""
+    waited = f"In {calls_text(case, sleeps)} it waited for room{how}." if calls_text(case, sleeps) else ""
+    certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
+    number = f"{spans[0].size:,} times: " if sleeps.is_timed else ""
+    return [
+        Finding(
+            kind=KEY,
+            what=f"The {journal.name}{size} was full {number}{case.of_wall(cost.value_s)}.",
+            because=[text for text in (waited, commit_text, write_text, rate_text) if text],
+            where=where_of(case, sleeps),
+            cost=cost,
+            evidence=[
+                asleep_evidence(case, sleeps),
+                *account_evidence(case, sleeps),
+                *rates,
+                *commits,
+                *writes,
+            ],
+            certainty=certainty,
+            doubt=doubt,
+            remedy=_remedy(case, journal, sleeps, cost),
+            test=case.command() + "   on a file system made with a larger " + journal.name,
+            lines=frozenset({KEY}),
+        )
+    ]
+
+
+def _commits(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:
+    """Commits or log forces under way in the stops."""
+    table = case.tables.get(event.TABLE)
+    if table is None or not spans[0].size:
+        return [], ""
+    kind = next((one for one in COMMITS if table.kind.is_(one).any()), None)
+    if kind is None:
+        return [], ""
+    window = case.results.window
+    mine = (
+        table.kind.is_(kind) & (table.end_ns >= window.work_start_ns) & (table.start_ns <= window.work_end_ns)
+    )
+    size, lasted = (int(values[mine].sum()) for values in (table.bytes, table.end_ns - table.start_ns))
+    inside = int((mine & overlaps(table.start_ns, table.end_ns, spans)).sum())
+    row = Evidence("event", {"kind": kind}, "under way in the stops", "", inside, int(mine.sum()) - inside)
+    wrote = f", {bytes_(size)} of the {journal_of(case.run).name}" if size else ""
+    name = {"jbd2_commit": "commits", "xfs_log_force": "log forces"}[kind]
+    text = f"{inside:,} of {int(mine.sum()):,} {name} were under way in the stops"
+    return [row], f"{text}; all took {lasted / 1e9:.2f} s{wrote}."
+
+
+def _writes(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:
+    """Who wrote in the stops."""
+    sent = written(case.tables.block, spans) if spans[0].size else None
+    if sent is None or not sent.by_comm:
+        return [], ""
+    comm, size = sent.by_comm[0]
+    if size < LEAST_OF_WRITES * sent.all_bytes:
+        return [], ""
+    row = Evidence("block", {"op": "write", "comm": comm}, "written in the stops", "bytes", size, None)
+    by_class = dict(sent.by_class)
+    data = by_class.get("data", 0)
+    ordered = (
+        f", {bytes_(data)} of it file data, which the commit writes first (data=ordered)"
+        if comm.startswith("jbd2/") and data > LEAST_OF_WRITES * sent.all_bytes
+        else ""
+    )
+    return [row], f"{comm} sent {bytes_(size)} of the {bytes_(sent.all_bytes)} written in the stops{ordered}."
+
+
+def _remedy(case: Case, journal: Journal, sleeps: Sleeps, cost: Cost) -> Remedy | None:
+    larger = larger_words(case.run, journal)
+    if larger is None:
+        return None
+    # what waited on a CPU will compete for it as before
+    return remedy_of(
+        case, {"MKFS": larger[0]}, larger[1], cost, case.ledger.seconds(int(sleeps.device_ns.sum()))
+    )
+
+
+RULES = (
+    Rule(
+        key=KEY,
+        order=10,
+        sought="a full journal",
+        collectors=("threads",),
+        find=find,
+    ),
+)

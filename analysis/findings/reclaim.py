@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Too little memory: the workload frees pages itself to get new ones, and reads again what had left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.findings.finding import Cost, Evidence, Finding
+from analysis.findings.rule import Case, Rule
+from analysis.findings.sleeping import (
+    asleep_evidence,
+    certainty_of,
+    remedy_of,
+    seconds,
+    where_of,
+)
+from analysis.measures.ledger import CPU
+from analysis.measures.waits.explained import PLAIN
+from analysis.measures.waits.memory import read_again, reclaim_of
+from analysis.units import bytes_
+
+KEY = "reclaim"
+READ = "device_read"
+PAGE_BYTES = 4096
+
+
+def find(case: Case) -> Sequence[Finding]:
+    """At most one finding: direct reclaim, with the reads that it makes necessary."""
+    if case.sleeps is None:
+        return []
+    sleeps = case.sleeps.of(PLAIN, KEY)
+    window = (case.results.window.work_start_ns, case.results.window.work_end_ns)
+    reclaim = reclaim_of(case.tables, case.results.path, window)
+    slept = case.ledger.seconds(sleeps.total_ns)
+    own = max(slept, case.ledger.seconds(reclaim.ns) if reclaim is not None else 0.0)
+    if not own:
+        return []
+    reads = case.sleeps.of(PLAIN, READ)
+    again = read_again(case.tables.block) if reads.total_ns else None
+    share = again.share if again is not None else 0.0
+    read_s = case.ledger.seconds(reads.total_ns)
+    value = min(own + share * read_s, case.ledger.wall_s)
+    if not case.counts(value):
+        return []
+    limit = case.run.int_("workload", "mem_bytes")
+    because, evidence = [], []
+    if reclaim is not None and reclaim.count:
+        whose = "the cgroup's" if reclaim.by_memcg else "the machine's"
+        because.append(
+            f"It freed {bytes_(reclaim.pages * PAGE_BYTES)} itself in {reclaim.count:,} rounds,"
+            f" {seconds(own)} together (asleep {seconds(slept)}): {whose} memory was used up."
+        )
+        row = {"kind": "direct_reclaim"}
+        evidence.append(Evidence("event", row, "in direct reclaim, the path's threads", "s", own, None))
+    if sleeps.total_ns:
+        evidence.append(asleep_evidence(case, sleeps))
+    if again is not None and share:
+        because.append(
+            f"{bytes_(again.again_bytes)} of the {bytes_(again.bytes)} of data read had been in memory before"
+            f" ({100 * share:.0f} %): of {seconds(read_s)} waited for reads, {seconds(share * read_s)}."
+        )
+        row = {"op": "read", "class": "data"}
+        evidence.append(Evidence("block", row, "read again", "bytes", again.again_bytes, None))
+    if limit:
+        because.append(f"Its memory is limited to {bytes_(limit)} (MEM=).")
+    doubts = []
+    if reclaim is None or not reclaim.count:
+        doubts.append("events of direct reclaim were not recorded, only sleeps")
+    if share * read_s > own:
+        doubts.append("most of it are reads, shared out by bytes")
+    certainty, doubt = certainty_of(case, sleeps, doubts, ("events", "threads"))
+    high = max(
+        value,
+        min(
+            own + (read_s if share else 0.0) + case.ledger.seconds(case.ledger.unknown_ns), case.ledger.wall_s
+        ),
+    )
+    cost = Cost(value, min(own, value), high)
+    return [
+        Finding(
+            kind=KEY,
+            what=f"Memory was too small{f' ({bytes_(limit)})' if limit else ''}: {case.of_wall(value)}.",
+            because=because,
+            where=where_of(case, sleeps),
+            cost=cost,
+            evidence=evidence,
+            certainty=certainty,
+            doubt=doubt,
+            remedy=remedy_of(case, {"MEM": ""}, "no memory limit", cost) if limit else None,
+            test=f"{case.command()}   with more memory",
+            lines=frozenset({KEY, CPU, *([READ] if share else [])}),
+        )
+    ]
+
+
+RULES = (Rule(key=KEY, order=25, sought="too little memory", collectors=("threads",), find=find),)

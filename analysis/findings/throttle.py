@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Dirty throttling: the kernel makes writers pause, as too many pages are dirty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.findings.finding import Evidence, Finding
+from analysis.findings.rule import Case, Rule
+from analysis.findings.sleeping import (
+    account_evidence,
+    asleep_evidence,
+    certainty_of,
+    cost_of,
+    remedy_of,
+    seconds,
+    stops,
+    where_of,
+)
+from analysis.measures.waits.explained import PLAIN
+from analysis.measures.waits.meanwhile import is_inside
+from analysis.measures.waits.sleeps import Sleeps
+from analysis.tables import event
+from analysis.units import bytes_
+
+KEY = "throttle"
+DIRTY = ("mem.dirty_bytes", "mem.writeback_bytes")
+SMALL_SHARE = (
+    0.05  # of the memory: a limit below it was set by somebody (the default is 20 % of what is free)
+)
+
+
+def find(case: Case) -> Sequence[Finding]:
+    """At most one finding: all pauses of the workload's own writers."""
+    if case.sleeps is None:
+        return []
+    sleeps = case.sleeps.of(PLAIN, KEY)
+    cost = cost_of(case, sleeps.total_ns)
+    if not case.counts(cost.value_s):
+        return []
+    longest = seconds(sleeps.longest_ns / 1e9)
+    because = [
+        f"{sleeps.count:,} pauses of its writes, {seconds(cost.value_s)} in all, the longest {longest}."
+    ]
+    evidence = [asleep_evidence(case, sleeps), *account_evidence(case, sleeps)]
+    dirty = _dirty(case, sleeps)
+    memory = case.run.int_("machine", "memory_bytes")
+    limit = case.run.int_("workload", "mem_bytes")
+    if dirty is not None:
+        inside, most = dirty
+        share = f", {100 * most / memory:.2g} % of the memory" if memory else ""
+        because.append(f"At most {bytes_(most)} were dirty or being written back in the pauses{share}.")
+        rows = {"name": " + ".join(DIRTY)}
+        evidence.append(Evidence("counter", rows, "dirty in the pauses, mean", "bytes", inside, None))
+    if limit:
+        because.append(
+            f"The workload's memory is limited to {bytes_(limit)} (MEM=), and with it its dirty pages."
+        )
+    evidence += _events(case)
+    certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
+    return [
+        Finding(
+            kind=KEY,
+            what=f"Writers were held back for too many dirty pages: {case.of_wall(cost.value_s)}.",
+            because=because,
+            where=where_of(case, sleeps),
+            cost=cost,
+            evidence=evidence,
+            certainty=certainty,
+            doubt=doubt,
+            remedy=remedy_of(case, {"MEM": ""}, "no memory limit", cost) if limit else None,
+            test=_test(case, dirty, memory),
+            lines=frozenset({KEY}),
+        )
+    ]
+
+
+def _dirty(case: Case, sleeps: Sleeps) -> tuple[float, int] | None:
+    """Dirty bytes, those in writeback included, in the pauses: mean and most. None: not sampled in one."""
+    counter = case.tables.counter
+    if counter is None or not sleeps.is_timed:
+        return None
+    spans = stops(sleeps)
+    levels = []
+    for name in DIRTY:
+        t_ns, value = counter.series(name)
+        levels.append(value[is_inside(t_ns, spans)].astype(np.float64))
+    if not levels[0].size or levels[0].size != levels[1].size:
+        return None
+    total = levels[0] + levels[1]
+    return float(total.mean()), int(total.max())
+
+
+def _events(case: Case) -> list[Evidence]:
+    table = case.tables.get(event.TABLE)
+    if table is None:
+        return []
+    mine = table.kind.is_("dirty_throttle") & ~table.asker_call.is_("none")
+    if not mine.any():
+        return []
+    rows = {"kind": "dirty_throttle"}
+    return [Evidence("event", rows, "pauses of the workload", "", int(mine.sum()), None)]
+
+
+def _test(case: Case, dirty: tuple[float, int] | None, memory: int | None) -> str:
+    if dirty is not None and memory and dirty[1] < SMALL_SHARE * memory:
+        return f"sysctl vm.dirty_background_ratio=10 vm.dirty_ratio=20 (the default), then {case.command()}"
+    return f"sysctl vm.dirty_ratio=60, then {case.command()}"
+
+
+RULES = (Rule(key=KEY, order=20, sought="dirty throttling", collectors=("threads",), find=find),)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Through whose commit a wait went: the workload's own sync, another process's, or the file system's.
+
+A piece of the path has the event that a thread on the way worked for. Where it ends in a request of the
+journal without one, it goes through the commit of the tested file system that was under way: of several, one
+that the workload asked for counts as its own.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.tables import event
+from analysis.tables.load import Tables
+from analysis.tables.store import I64, Categorical
+
+COMMITS = (
+    "jbd2_commit",
+    "jbd2_fast_commit",
+    "xfs_log_force",
+    "btrfs_commit",
+    "f2fs_checkpoint",
+    "nilfs_segment",
+)
+# another process's call waits for these; every other reason is the file system's own need
+ASKED = ("fsync", "sync", "syncfs", "asked", "synchronous", "fdatasync", "umount")
+NONE = -1
+MOST = 0.5  # share of the journal's bytes
+
+
+class Whose(StrEnum):
+    """Who asked for a commit."""
+
+    OWN = "own"  # a call of the workload
+    OTHERS = "others'"  # a call of another process
+    FILESYSTEM = "file system's"  # its timer, its size, space in the log
+    NONE = ""  # no commit
+
+
+WHOSE = tuple(Whose)
+
+
+class Commits:
+    """The commits in the table event, and which was under way at a time."""
+
+    def __init__(self, tables: Tables) -> None:
+        table = tables.get(event.TABLE)
+        self._of_event = np.zeros(0, dtype=np.int64)  # index in WHOSE by row of the table
+        none = np.zeros(0, dtype=np.int64)
+        self._begin, self._end, self._row = none, none, none
+        # commits that other processes asked for wrote most of the journal's blocks, so that it filled up
+        self.others_fill = False
+        if table is None:
+            return
+        is_commit = table.kind.is_in(COMMITS)
+        is_own = ~table.asker_call.is_("none")
+        is_asked = table.why.is_in(ASKED) & (table.asker_tid > 0)
+        whose = np.where(is_own, WHOSE.index(Whose.OWN), WHOSE.index(Whose.FILESYSTEM))
+        whose = np.where(is_asked & ~is_own, WHOSE.index(Whose.OTHERS), whose)
+        self._of_event = np.where(is_commit, whose, WHOSE.index(Whose.NONE)).astype(np.int64)
+        self.others_fill = _others_fill(table, self._of_event)
+        rows = np.flatnonzero(is_commit & (table.end_ns > table.start_ns))
+        # own ones last, so that they win where several were under way
+        order = np.lexsort((table.start_ns[rows], self._of_event[rows] == WHOSE.index(Whose.OWN)))
+        rows = rows[order]
+        self._row, self._begin, self._end = rows, table.start_ns[rows], table.end_ns[rows]
+
+    def of(self, events: I64, t_ns: I64, is_journal: npt.NDArray[np.bool_]) -> I64:
+        """Row of the commit that each piece went through; NONE: none. is_journal: it ends in its request."""
+        found = events.copy()
+        known = events >= 0
+        found[known] = np.where(self._of_event[events[known]] != WHOSE.index(Whose.NONE), events[known], NONE)
+        open_ = np.flatnonzero(is_journal & (found < 0))
+        if open_.size and self._row.size:
+            found[open_] = self._under_way(t_ns[open_])
+        return found
+
+    def _under_way(self, t_ns: I64) -> I64:
+        """Row of a commit under way at each time."""
+        found = np.full(t_ns.size, NONE, dtype=np.int64)
+        is_own = self._of_event[self._row] == WHOSE.index(Whose.OWN)
+        for part in (~is_own, is_own):
+            begin, end, row = self._begin[part], self._end[part], self._row[part]
+            if not row.size:
+                continue
+            at = np.searchsorted(begin, t_ns, side="right") - 1
+            hit = (at >= 0) & (end[np.maximum(at, 0)] >= t_ns)
+            found[hit] = row[at[hit]]
+        return found
+
+    def whose(self, commit: I64) -> Categorical:
+        """Who asked for each commit, by row of the table event."""
+        codes = np.full(commit.size, WHOSE.index(Whose.NONE), dtype=np.int64)
+        known = commit >= 0
+        codes[known] = self._of_event[commit[known]]
+        return Categorical(codes, WHOSE)
+
+
+def _others_fill(table: event.Event, whose: I64) -> bool:
+    size = np.bincount(whose, table.bytes, len(WHOSE))
+    known = size.sum() - size[WHOSE.index(Whose.NONE)]
+    return bool(known > 0 and size[WHOSE.index(Whose.OTHERS)] >= MOST * known)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How much of a wait is explained by what: each sleep belongs to one kind of finding.
+
+The most specific cause wins, in this order: a frozen file system; a commit that another process asked for,
+or a journal that such commits filled; a synchronous write, or a call that syncs, of the workload's own. What
+none of these explains is the cause's own. A sync that waits for another's commit and then for its own is the
+other's fault only until the first is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from analysis.causes.classify import function_name
+from analysis.causes.rules import rules
+from analysis.measures.waits.commits import Whose
+from analysis.tables.store import I64, Categorical
+
+FROZEN, FOREIGN, SYNC_WRITE, SYNC_CALL, PLAIN = "frozen", "foreign_commit", "sync_write", "commit", ""
+EXPLAINED = (PLAIN, FROZEN, FOREIGN, SYNC_WRITE, SYNC_CALL)
+SYNC_CALLS = ("fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range")
+WRITE_CALLS = (
+    "write",
+    "pwrite64",
+    "writev",
+    "pwritev",
+    "pwritev2",
+    "io_submit",
+    "io_uring_enter",
+    "sendfile64",
+    "splice",
+)
+# what a synchronous write calls when its bytes are in memory
+SYNCS = ("vfs_fsync_range", "generic_write_sync", "*_sync_file", "*_file_fsync", "*_fsync", "nilfs_sync_file")
+# who waits for a frozen file system: sb_start_write() and its kin, which the compiler puts into their callers
+PER_CPU = ("percpu_rwsem_wait", "__percpu_down_read", "percpu_down_read*")
+FREEZE_WAITERS = (
+    *(
+        "mnt_want_write*",
+        "sb_start_*",
+        "file_start_write*",
+        "vfs_write",
+        "vfs_writev",
+        "vfs_iter_write",
+        "vfs_iocb_iter_write",
+    ),
+    *(
+        "vfs_fallocate",
+        "vfs_truncate",
+        "do_sys_ftruncate",
+        "do_ftruncate",
+        "vfs_copy_file_range",
+        "do_splice*",
+        "do_sendfile",
+    ),
+    *(
+        "splice_file_range*",
+        "aio_write",
+        "io_write",
+        "*page_mkwrite",
+        "*_setattr",
+        "ksys_write",
+        "do_iter_write",
+    ),
+    *(
+        "xfs_trans_alloc*",
+        "start_transaction",
+        "ext4_journal_check_start",
+        "__ext4_journal_start*",
+        "ext4_evict_inode",
+    ),
+    *(
+        "f2fs_*",
+        "do_file_open_root",
+        "open_last_lookups",
+        "path_openat",
+        "touch_atime",
+        "file_update_time*",
+        "xfs_inodegc*",
+    ),
+)
+FROZEN_CAUSES = ("lock", "unknown")
+LOG_SPACE = "log_space"
+OWN_CAUSES = ("throttle", "reclaim")  # whatever call they are in
+NEXT_NS = 200_000  # a call's next sleep begins at most so long after one
+
+
+def is_frozen(names: Sequence[str]) -> bool:
+    """Whether a call path, by functions, innermost first, waits for a file system to be thawed."""
+    waits = False
+    for name in names:
+        if any(fnmatchcase(name, one) for one in PER_CPU):
+            waits = True
+        elif waits and not rules().locks.match(name):
+            return any(fnmatchcase(name, one) for one in FREEZE_WAITERS)
+    return False
+
+
+def kind_of(frames: Sequence[str], cause: str, call: str) -> str:
+    """The kind by call path alone."""
+    names = [function_name(frame) for frame in frames]
+    if cause in FROZEN_CAUSES and is_frozen(names):
+        return FROZEN
+    if cause in OWN_CAUSES:
+        return PLAIN
+    if call in SYNC_CALLS:
+        return SYNC_CALL
+    if call in WRITE_CALLS and any(fnmatchcase(name, one) for name in names for one in SYNCS):
+        return SYNC_WRITE
+    return PLAIN
+
+
+def explain(
+    stack_id: I64,
+    stacks: Mapping[int, Sequence[str]],
+    cause: Categorical,
+    call: Categorical,
+    whose: Categorical,
+    goes_on: np.ndarray,
+    others_fill: bool,
+) -> Categorical:
+    """The kind of each row.
+
+    goes_on: the call's next sleep waits for the same. others_fill: see Commits.
+    """
+    key = (stack_id + 2) * len(cause.labels) + cause.codes
+    keys, first, of_row = np.unique(key, return_index=True, return_inverse=True)
+    kinds = [
+        kind_of(
+            stacks.get(int(stack_id[row])) or (),
+            cause.labels[cause.codes[row]],
+            call.labels[call.codes[row]],
+        )
+        for row in first.tolist()
+    ]
+    code_of = np.array([EXPLAINED.index(kind) for kind in kinds] or [0], dtype=np.int32)
+    codes = code_of[of_row] if keys.size else np.zeros(0, dtype=np.int32)
+    syncs = np.isin(codes, [EXPLAINED.index(SYNC_WRITE), EXPLAINED.index(SYNC_CALL)])
+    foreign = whose.is_(Whose.OTHERS) & (codes != EXPLAINED.index(FROZEN)) & (~syncs | goes_on)
+    foreign &= ~cause.is_in(OWN_CAUSES)
+    if others_fill:
+        foreign |= cause.is_(LOG_SPACE) & (codes == EXPLAINED.index(PLAIN))
+    codes[foreign] = EXPLAINED.index(FOREIGN)
+    return Categorical(codes, EXPLAINED)
+
+
+def goes_on(root: I64, begin_ns: I64, end_ns: I64, stack_id: I64) -> np.ndarray:
+    """Whether the same thread's next sleep follows at once, with the same call path."""
+    found = np.zeros(root.size, dtype=np.bool_)
+    if root.size < 2:
+        return found
+    order = np.lexsort((begin_ns, root))
+    this, following = order[:-1], order[1:]
+    found[this] = (
+        (root[this] == root[following])
+        & (stack_id[this] == stack_id[following])
+        & (begin_ns[following] - end_ns[this] <= NEXT_NS)
+    )
+    return found

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The workload's sleeps that its progress waited for: when, how long, by which call path, for whose commit.
+
+    basis "path"     of the path's threads; a sleep that several commits were on the way of has a row for each
+    basis "threads"  without a path: of all threads of the workload, a row per bin, thread and call path
+
+ns is time of the ledger's basis: Ledger.seconds() makes it seconds of the workload's wall time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.causes.roles import WORKLOAD
+from analysis.measures.common.intervals import joined
+from analysis.measures.critical_path.intervals import State
+from analysis.measures.critical_path.pieces import Kind
+from analysis.measures.critical_path.results import NoPath, PathResults, PathRows
+from analysis.measures.locks.lock_names import SYSCALL, symbol
+from analysis.measures.locks.waits_by_stack import group
+from analysis.measures.threads.parts import VOLUNTARY
+from analysis.measures.waits.commits import Commits, Whose
+from analysis.measures.waits.explained import explain, goes_on
+from analysis.tables import thread_time
+from analysis.tables.load import Tables
+from analysis.tables.store import I64, Categorical
+from analysis.tables.thread_rows import ASLEEP
+
+Mask = npt.NDArray[np.bool_]
+AT_DEVICE = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION, Kind.BELOW, Kind.HANDED, Kind.OTHER_DISK)
+KSYS = re.compile(r"^(?:ksys|do)_(write|read|fsync|fdatasync|pwrite64|pread64|writev|readv|pwritev|preadv)$")
+JOURNAL = "write journal"  # label of requests
+
+
+@dataclass(frozen=True)
+class Sleeps:
+    """One row: a sleep, or the part of one that has these in common. Rows ascend by begin."""
+
+    begin_ns: I64
+    end_ns: I64
+    ns: I64
+    weak_ns: I64
+    sleep: I64  # number of the sleep
+    cause: Categorical
+    place: Categorical
+    wake: I64  # row of the table wake that ended it; -1: not known
+    stack_id: I64
+    call: Categorical  # system call by the call path: fsync; "": a page fault, or not known
+    device_ns: I64  # of ns: with a request, at the device, queued or on the disk below
+    commit: I64  # row of the table event whose commit it went through; -1: none
+    whose: Categorical  # of WHOSE: who asked for that commit
+    explained: Categorical  # kind of finding that it belongs to; "": the cause's own
+    is_timed: bool  # begin and end are the sleep's own; else of its bin
+
+    def where(self, rows: Mask | I64) -> Sleeps:
+        """These rows, by mask or number."""
+        columns: dict[str, Any] = {}
+        for name, values in self.__dict__.items():
+            if isinstance(values, np.ndarray):
+                columns[name] = values[rows]
+            elif isinstance(values, Categorical):
+                columns[name] = Categorical(values.codes[rows], values.labels)
+            else:
+                columns[name] = values
+        return Sleeps(**columns)
+
+    def of(self, explained: str, *causes: str) -> Sleeps:
+        """The rows of a kind; with causes only these."""
+        mask = self.explained.is_(explained)
+        return self.where(mask & self.cause.is_in(causes) if causes else mask)
+
+    @property
+    def total_ns(self) -> int:
+        """All time."""
+        return int(self.ns.sum())
+
+    @property
+    def total_weak_ns(self) -> int:
+        """Of it, time that rests on a guess."""
+        return int(self.weak_ns.sum())
+
+    @property
+    def count(self) -> int:
+        """Number of sleeps."""
+        return int(np.unique(self.sleep).size)
+
+    @property
+    def longest_ns(self) -> int:
+        """The longest sleep."""
+        if not self.ns.size:
+            return 0
+        _, of = np.unique(self.sleep, return_inverse=True)
+        return int(np.bincount(of, self.ns).max())
+
+    def spans(self) -> tuple[I64, I64]:
+        """Begins and ends of the time that the rows cover."""
+        return joined(self.begin_ns, self.end_ns) if self.begin_ns.size else (self.begin_ns, self.end_ns)
+
+    def by(self, column: Categorical) -> list[tuple[str, int, int]]:
+        """Label, time and number of sleeps by a column of these rows, most time first."""
+        found = []
+        for label in column.present():
+            mask = column.is_(label)
+            found.append((label, int(self.ns[mask].sum()), int(np.unique(self.sleep[mask]).size)))
+        return sorted(found, key=lambda one: (-one[1], one[0]))
+
+
+def call_of(frames: Sequence[str]) -> str:
+    """The system call that a call path began with; "": none."""
+    for frame in reversed(frames[-6:]):
+        if match := SYSCALL.match(name := symbol(frame).split(".")[0]) or KSYS.match(name):
+            return match.group(1)
+    return ""
+
+
+def measure_sleeps(path: PathResults | NoPath, tables: Tables) -> Sleeps | None:
+    """The sleeps of the ledger's basis. None: neither switches nor thread times were recorded."""
+    if isinstance(path, PathResults) and path.total_ns:
+        return _of_shares(path) if path.rows is None else _of_path(path.rows, tables)
+    return _of_threads(tables)
+
+
+def _labelled(
+    stack_id: I64, stacks: Mapping[int, Sequence[str]], of: Callable[[Sequence[str]], str]
+) -> Categorical:
+    """A label of each row by its call path."""
+    ids, row = np.unique(stack_id, return_inverse=True)
+    labels: dict[str, int] = {}
+    codes = [labels.setdefault(of(stacks.get(one) or ()), len(labels)) for one in ids.tolist()]
+    return Categorical(np.array(codes or [0], dtype=np.int32)[row], tuple(labels))
+
+
+def _made(
+    columns: dict[str, I64],
+    cause: Categorical,
+    place: Categorical,
+    whose: Categorical,
+    stacks: Mapping[int, Sequence[str]],
+    is_timed: bool,
+    others_fill: bool = False,
+) -> Sleeps:
+    stack = columns["stack_id"]
+    call = _labelled(stack, stacks, call_of)
+    root = columns.pop("root")
+    follows = goes_on(root, columns["begin_ns"], columns["end_ns"], stack) & is_timed
+    explained = explain(stack, stacks, cause, call, whose, follows, others_fill)
+    rows = Sleeps(
+        **columns, cause=cause, place=place, call=call, whose=whose, explained=explained, is_timed=is_timed
+    )
+    return rows.where(np.argsort(rows.begin_ns, kind="stable"))
+
+
+def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
+    intervals, causes = rows.intervals, rows.causes
+    commits = Commits(tables)
+    is_journal = np.array([label == JOURNAL for label in rows.requests.label.labels] or [False])
+    parts: list[list[I64]] = []
+    for number, pieces in enumerate(rows.pieces):
+        asleep = np.flatnonzero((pieces.own >= 0) & (intervals.state[pieces.own] == State.ASLEEP))
+        if not asleep.size:
+            continue
+        own, begin = pieces.own[asleep].astype(np.int64), pieces.begin[asleep]
+        request = pieces.request[asleep]
+        journal = np.zeros(asleep.size, dtype=np.bool_)
+        known = request >= 0
+        journal[known] = is_journal[rows.requests.label.codes[request[known]]]
+        commit = commits.of(pieces.event[asleep].astype(np.int64), begin, journal)
+        sleep = (np.int64(number) << 40) + intervals.whole[own]
+        groups = group([sleep, commit])
+        first = np.full(groups.n, np.iinfo(np.int64).max)
+        last = np.zeros(groups.n, dtype=np.int64)
+        np.minimum.at(first, groups.of_row, begin)
+        np.maximum.at(last, groups.of_row, pieces.end[asleep])
+        ns, weak, device = (np.zeros(groups.n, dtype=np.int64) for _ in range(3))
+        np.add.at(ns, groups.of_row, pieces.ns[asleep])
+        np.add.at(weak, groups.of_row, np.where(pieces.weak[asleep], pieces.ns[asleep], 0))
+        at_device = np.isin(pieces.kind[asleep], AT_DEVICE) | (pieces.below[asleep] >= 0)
+        np.add.at(device, groups.of_row, np.where(at_device, pieces.ns[asleep], 0))
+        mine = groups.first
+        stack = intervals.stack_id[own[mine]].astype(np.int64)
+        code = causes.code[own[mine]].astype(np.int64)
+        woken = intervals.wake[own[mine]].astype(np.int64)
+        root = pieces.root[asleep][mine].astype(np.int64)
+        parts.append([first, last, ns, weak, device, sleep[mine], woken, stack, commit[mine], root, code])
+    columns = [np.concatenate([part[i] for part in parts] or [np.zeros(0, np.int64)]) for i in range(11)]
+    names = (
+        "begin_ns",
+        "end_ns",
+        "ns",
+        "weak_ns",
+        "device_ns",
+        "sleep",
+        "wake",
+        "stack_id",
+        "commit",
+        "root",
+    )
+    cause, place = (
+        _relabel(columns[10], [getattr(one, name) for one in causes.waited]) for name in ("cause", "place")
+    )
+    whose = commits.whose(columns[8])
+    return _made(
+        dict(zip(names, columns, strict=False)), cause, place, whose, tables.stacks, True, commits.others_fill
+    )
+
+
+def _relabel(codes: I64, texts: Sequence[str]) -> Categorical:
+    labels: dict[str, int] = {}
+    code_of = np.array([labels.setdefault(text, len(labels)) for text in texts] or [0], dtype=np.int32)
+    return Categorical(code_of[codes], tuple(labels))
+
+
+def _of_shares(path: PathResults) -> Sleeps:
+    """Of a path whose pieces are too many to keep: sums by cause and place, over all of the run."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for share in path.shares:
+        if share.own.cause in ("on a CPU", "ready", "over", "lost", "not recorded", "none"):
+            continue
+        of = sums.setdefault((share.own.cause, share.own.place), [0, 0])
+        of[0], of[1] = of[0] + share.ns, of[1] + share.weak_ns
+    size = len(sums)
+    zero, number = np.zeros(size, dtype=np.int64), np.arange(size, dtype=np.int64)
+    columns = {
+        "begin_ns": zero,
+        "end_ns": zero,
+        "ns": np.array([one[0] for one in sums.values()], dtype=np.int64),
+        "weak_ns": np.array([one[1] for one in sums.values()], dtype=np.int64),
+        "device_ns": zero,
+        "sleep": number,
+        "wake": zero - 1,
+        "stack_id": zero - 1,
+        "commit": zero - 1,
+        "root": zero,
+    }
+    cause, place = (_relabel(number, [key[i] for key in sums]) for i in (0, 1))
+    return _made(columns, cause, place, Categorical(zero, (Whose.NONE,)), {}, False)
+
+
+def _of_threads(tables: Tables) -> Sleeps | None:
+    times = tables.get(thread_time.TABLE)
+    if times is None:
+        return None
+    asleep = times.role.is_(WORKLOAD) & times.state.is_in(ASLEEP) & ~times.cause.is_in(VOLUNTARY)
+    at = np.flatnonzero(asleep)
+    columns = {
+        "begin_ns": times.bin_ns[at],
+        "end_ns": times.bin_ns[at] + times.bin_length_ns[at],
+        "ns": times.ns[at],
+        "weak_ns": np.zeros(at.size, dtype=np.int64),
+        "device_ns": np.zeros(at.size, dtype=np.int64),
+        "sleep": np.arange(at.size, dtype=np.int64),
+        "wake": np.full(at.size, -1, dtype=np.int64),
+        "stack_id": times.stack_id[at].astype(np.int64),
+        "commit": np.full(at.size, -1, dtype=np.int64),
+        "root": times.thread[at].astype(np.int64),
+    }
+    cause, place = (Categorical(one.codes[at], one.labels) for one in (times.cause, times.place))
+    whose = Categorical(np.zeros(at.size, dtype=np.int32), (Whose.NONE,))
+    return _made(columns, cause, place, whose, tables.stacks, False)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who ended some sleeps of the workload: threads by name, by the path's own wake-ups."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.measures.critical_path.results import NoPath, PathResults
+from analysis.measures.waits.sleeps import Sleeps
+from analysis.tables import wake
+from analysis.tables.load import Tables
+
+NOT_LOGGED = "a thread that is not logged"
+
+
+def wakers_of(path: PathResults | NoPath, sleeps: Sleeps, tables: Tables) -> list[tuple[str, int]]:
+    """Threads that woke the sleeper, with the number of sleeps, most first; none without a path."""
+    wakes = tables.get(wake.TABLE)
+    if not isinstance(path, PathResults) or path.rows is None or wakes is None or not sleeps.is_timed:
+        return []
+    numbers, names = path.rows.intervals.numbers, path.rows.owners.name
+    _, first = np.unique(sleeps.sleep, return_index=True)
+    found: dict[str, int] = {}
+    row = sleeps.wake[first]
+    for waker in wakes.waker[row[row >= 0]].tolist():
+        at = int(np.searchsorted(numbers, waker))
+        known = at < numbers.size and int(numbers[at]) == waker
+        name = names[at] if known else NOT_LOGGED
+        found[name] = found.get(name, 0) + 1
+    return sorted(found.items(), key=lambda one: (-one[1], one[0]))
