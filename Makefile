@@ -38,10 +38,10 @@ override SETUP := $(if $(filter $(TEST_JOBS),$(MAKECMDGOALS)),test,$(if $(strip 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: trace watch sweep study worker report movie compare import plan doctor list help check test test-all lint bench clean setup build kernels
+.PHONY: trace watch sweep study verify worker report movie compare import plan doctor list help check test test-all lint bench clean setup build kernels
 
 # --- the jobs: collectors/front/help.py describes them -------------------------------------------------
-trace watch sweep study: build
+trace watch sweep study verify: build
 	$(Q)$(RECORD) $@
 
 worker: build

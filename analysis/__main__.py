@@ -9,6 +9,8 @@
     python -m analysis sweep-goal SWEEP [PERCENT]      exit 0 if every configuration's headline has a 95 %
                                                        half-width of at most so much, from 10 runs on; else 1;
                                                        without PERCENT: the sweep's own GOAL
+    python -m analysis verify-goal SWEEP               exit 0 if the pairs of make verify are enough; else 1
+    python -m analysis verify SWEEP                    the verdict of make verify, kept in the finding's run
     python -m analysis gallery SWEEP DIR               Markdown and pictures of a study, in DIR
     python -m analysis movie [--by=volume] RUN         RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--gate=1] [--out=DIR] RUN RUN...
@@ -43,8 +45,8 @@ REPORT_OPTIONS = (ALL_LOCKS, DISK_MODEL, BY_VOLUME)
 Output = str | tuple[str, int]  # what a job prints, and its exit code if that may be another than 0
 USAGE = (
     "usage: python -m analysis report [--locks=all] [--model=hdd] [--by=volume] RUN | movie [--by=volume] RUN"
-    " | sweep-goal SWEEP [PERCENT] | gallery SWEEP DIR | compare [--gate=1] [--out=DIR] RUN RUN..."
-    " | import [--out=DIR] TRACE"
+    " | sweep-goal SWEEP [PERCENT] | verify-goal SWEEP | verify SWEEP | gallery SWEEP DIR"
+    " | compare [--gate=1] [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
 )
 
 
@@ -66,6 +68,10 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
         return owner_of([Path(argv[-1])]), lambda: _report(Path(argv[-1]), argv[1:-1])
     if argv[:1] == ["sweep-goal"] and len(argv) in (2, 3):
         return owner_of([Path(argv[1])]), lambda: _sweep_goal(Path(argv[1]), argv[2] if argv[2:] else "")
+    if len(argv) == 2 and argv[0] == "verify-goal":
+        return owner_of([Path(argv[1])]), lambda: _verify_goal(Path(argv[1]))
+    if len(argv) == 2 and argv[0] == "verify":
+        return owner_of([Path(argv[1])]), lambda: _verify(Path(argv[1]))
     if argv[:1] == ["movie"] and len(argv) > 1 and argv[1:-1] == _chosen(argv[1:-1], (BY_VOLUME,)):
         return owner_of([Path(argv[-1])]), lambda: _movie(Path(argv[-1]), argv[1:-1])
     if len(argv) == 3 and argv[0] == "gallery":
@@ -126,6 +132,18 @@ def _sweep_goal(sweep: Path, percent: str) -> tuple[str, int]:
     from analysis.sweep import sweep_goal
 
     return sweep_goal(sweep, percent)
+
+
+def _verify_goal(sweep: Path) -> tuple[str, int]:
+    from analysis.verify import verify_goal
+
+    return verify_goal(sweep)
+
+
+def _verify(sweep: Path) -> str:
+    from analysis.verify import make_verdict
+
+    return make_verdict(sweep)
 
 
 def _gallery(sweep: Path, out: Path) -> str:

@@ -118,7 +118,8 @@ def open_sweep(path: Path) -> Sweep:
         tracing=text(facts, "tracing") or "on",
         order_seed=as_int(facts.get("order_seed")),
         reps=max(as_int(facts.get("reps")) or 1, 1),
-        goal_pct=as_float(facts.get("goal_pct")),
+        # of make verify it is a share of the finding's seconds
+        goal_pct=None if facts.get("finding") else as_float(facts.get("goal_pct")),
         most_reps=as_int(facts.get("most_reps")),
         axes=tuple(clean(axis, 40) for axis in items(facts.get("axes"))[:100]),
         parts=parts,

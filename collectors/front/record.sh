@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# record.sh JOB: run a recording job (trace, watch, sweep, study), then report the directory that the job made.
+# record.sh JOB: run a recording job (trace, watch, sweep, study, verify), then report the directory that the job made.
 #
 # The job prints its directory on stdout as soon as all is recorded, and everything else on stderr. The report is
 # made while the job still restores the machine: freeing a disk file of some GB takes longer than the report.
@@ -10,11 +10,14 @@ trap : INT
 # Behind sudo: no compiled files of root's in the user's tree.
 python=(.venv/bin/python)
 [ -z "${SUDO_UID:-}" ] || python+=(-B)
+# The runs of verify are judged, and the verdict is kept in the run that the finding is of.
+report=report
+[ "$1" != verify ] || report=verify
 "${python[@]}" -m collectors "$1" | {
 	trap : INT
 	# read returns more than 128 after a signal: the job has not ended then.
 	until read -r run || [ $? -le 128 ]; do :; done
-	[ -z "$run" ] || "${python[@]}" -m analysis report "$run"
+	[ -z "$run" ] || "${python[@]}" -m analysis "$report" "$run"
 }
 status=("${PIPESTATUS[@]}")
 exit $((status[0] ? status[0] : status[1]))

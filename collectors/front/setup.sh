@@ -187,7 +187,7 @@ link_mtab() {
 # check_options PYTHON JOB: exits 2 if the options are wrong, 3 if this user or machine cannot run the job; prints
 # "vm" if it runs in a virtual machine
 check_options() {
-	[[ -z ${SEEKMETER_WORDS:-} && $2 != trace && $2 != watch && $2 != sweep && $2 != study ]] || "$1" -B -m collectors.front.check "$2"
+	[[ -z ${SEEKMETER_WORDS:-} && $2 != trace && $2 != watch && $2 != sweep && $2 != study && $2 != verify ]] || "$1" -B -m collectors.front.check "$2"
 }
 
 # missing_for_job PYTHON WHAT JOB: print the missing packages that FS=, WL=, COLLECT= and WITH= need
@@ -195,7 +195,7 @@ missing_for_job() {
 	local purpose=("$2" "$3")
 	if [ "$2" = test ]; then
 		purpose=(test)
-	elif [ -z "${SEEKMETER_FS:-}${SEEKMETER_WL:-}${SEEKMETER_COLLECT:-}${SEEKMETER_WITH:-}" ]; then
+	elif [ "$3" != verify ] && [ -z "${SEEKMETER_FS:-}${SEEKMETER_WL:-}${SEEKMETER_COLLECT:-}${SEEKMETER_WITH:-}" ]; then
 		return 0 # the collectors that are on by default need no package: this spares a Python
 	fi
 	"$1" -B -m collectors.front.packages "${purpose[@]}"

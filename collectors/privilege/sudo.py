@@ -23,6 +23,7 @@ ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 WHY = {
     "trace": "formatting, mounting and tracing",
     "sweep": "formatting, mounting and tracing",
+    "verify": "formatting and mounting",
     "watch": "tracing",
 }
 TREE = Path(__file__).resolve().parents[2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The jobs sweep and study from their words to their end, and make plan of a sweep.
+"""The jobs sweep, study and verify from their words to their end, and make plan of each.
 
 Prints the sweep's directory on stdout, also when it was interrupted, and all other output on stderr.
 """
@@ -17,13 +17,16 @@ from collectors.privilege.sudo import Owner, become_user, owner
 from collectors.sweep.directory import SweepDirectory, find, machine_facts
 from collectors.sweep.drive import drive
 from collectors.sweep.run_task import TRACE
+from collectors.verify.recorded import read_recorded
 from workloads import studies
 from workloads.cli.on_option import on_of
+from workloads.cli.options import VERIFY_WORDS
 from workloads.cli.parse import given_words
 from workloads.machines import kernels
 from workloads.machines.kernels import Kernel
 from workloads.sweep.document import COMPLETE
 from workloads.sweep.format import format_commands, format_sweep
+from workloads.sweep.from_finding import finding_number, finding_request
 from workloads.sweep.from_study import planned_study, study_request
 from workloads.sweep.from_words import is_sweep, sweep_request
 from workloads.sweep.planner import Planner, words_of
@@ -32,12 +35,14 @@ from workloads.sweep.sweep_plan import FIRST_MACHINE, SweepPlan
 from workloads.system.errors import OptionError, RunError
 from workloads.system.visible import visible
 
-SWEEPS = ("sweep", "study")  # jobs that carry out a sweep
+SWEEPS = ("sweep", "study", "verify")  # jobs that carry out a sweep
 
 
 def requested(env: Mapping[str, str], job: str) -> Request | None:
-    """Return what the words of sweep, study or plan ask for; None: the plan is one of a trace."""
+    """Return what the words of a job of SWEEPS, or of plan, ask for; None: the plan is one of a trace."""
     given = given_words(env, job)
+    if job == "verify" or not {"RUN", "FINDING"}.isdisjoint(given):
+        return _verification(given)
     on_of(given)  # checks it
     if job == "study" or "STUDY" in given:
         with ownership.as_user(owner()) if _is_file(given) else nullcontext():
@@ -45,6 +50,15 @@ def requested(env: Mapping[str, str], job: str) -> Request | None:
     if job == "plan" and not is_sweep(given):
         return None
     return sweep_request(given)
+
+
+def _verification(given: Mapping[str, str]) -> Request:
+    """Return the request of make verify, or of its plan, with these variables. Raises UserError."""
+    for name in given:
+        if name not in VERIFY_WORDS:
+            raise OptionError(f"{name} does not fit FINDING=, whose run has words of its own: leave it out")
+    number = finding_number(given)
+    return finding_request(given, read_recorded(given.get("RUN", "runs/latest"), number, owner()))
 
 
 def _is_file(given: Mapping[str, str]) -> bool:
@@ -148,7 +162,8 @@ def _unfinished(request: Request, user: Owner) -> SweepDirectory | None:
         return None
     # The file is the user's: no run gets words, such as a disk to erase, that this command line lacks.
     asked = words_of(request)
-    if not all(dict(each.words) in asked for each in sweep.plan.configurations):
+    is_same = sweep.plan.finding == request.finding
+    if not is_same or not all(dict(each.words) in asked for each in sweep.plan.configurations):
         text = f"{sweep.path}/sweep.json has runs that these words do not ask for"
         if request.out is not None:
             raise OptionError(f"{text}: give a new directory by OUT=")

@@ -76,8 +76,9 @@ def _blocks(directory: SweepDirectory, goal_met: GoalMet) -> Iterator[int]:
 
 
 def ask_analysis(directory: SweepDirectory) -> bool:
-    """Return whether each configuration's interval is within GOAL= percent. Analysis that fails: no."""
-    command = [*PYTHON, "-m", "analysis", "sweep-goal", str(directory.path)]
+    """Return whether each configuration's interval, or the pairs', is within GOAL= percent. A failure: no."""
+    job = "sweep-goal" if directory.plan.finding is None else "verify-goal"
+    command = [*PYTHON, "-m", "analysis", job, str(directory.path)]
     try:
         done = subprocess.run(
             command, cwd=TREE, capture_output=True, text=True, check=False, timeout=_GOAL_SECONDS
@@ -112,11 +113,14 @@ class MachineRuns:
                 self._note(task, outcome)
 
     def carry_out(self, goal_met: GoalMet) -> None:
-        """Carry out what is not over yet: the anchor, the blocks, the anchor again."""
-        self.anchor("first")
+        """Carry out what is not over yet: the anchor, the blocks, the anchor again; pairs have no anchor."""
+        has_anchors = self._directory.plan.has_anchors
+        if has_anchors:
+            self.anchor("first")
         for block in _blocks(self._directory, goal_met):
             self.block(block)
-        self.anchor("last")
+        if has_anchors:
+            self.anchor("last")
 
     def anchor(self, which: str) -> None:
         """Run an anchor, once more if it fails; a second failure does not end the sweep."""

@@ -42,7 +42,8 @@ VARIABLES = {
     "SYNC": "1: write back the file systems of DIR or DEV first; 0: leave them alone (default)",
     "ADDRESSES": "1: record kernel addresses (readers of the tables can defeat KASLR); 0: never (default)",
     "SEED": "seed of the workload's random numbers",
-    "RUN": "run directory to report or show (default runs/latest)",
+    "RUN": "run directory to report, show or verify (default runs/latest)",
+    "FINDING": "the finding to verify, by its number in the report",
     "LOCKS": "all: report lock waits of all tasks, not only those of the workload and its file system",
     "MODEL": "hdd: report with the model of a 7200 rpm disk (default: where the disk is a spinning one)",
     "BY": "volume: disk maps of the volume that the file system is on (default: of the disks below it)",
@@ -50,8 +51,9 @@ VARIABLES = {
     "RUNS": "2 to 16 runs, or sweeps, to compare, separated by blanks; quotes around a name with blanks",
     "GATE": "1: the exit status is the verdict: 0 no worse, 1 worse, 3 can't tell (default 0: no verdict)",
     "REPS": "runs of each configuration of a sweep (default 5)",
-    "GOAL": "percent: repeat until the 95 % interval of each configuration's first result is within GOAL %",
-    "MOST": "most runs of each configuration with GOAL (default 30)",
+    "GOAL": "percent: repeat until the 95 % interval of each configuration's first result is within GOAL %; "
+    "of verify: of the seconds saved, within GOAL % of those that the finding states (default 15)",
+    "MOST": "most runs of each configuration with GOAL (default 30); of verify: most pairs (default 10)",
     "ORDER": "seed of a sweep's order of runs (default: drawn, and kept in sweep.json)",
     "STUDY": "of plan: the study to plan, as NAME= of study",
     "ON": "machines for a sweep's runs: tls://HOST:PORT, 'USER@HOST:/TREE …' by ssh, or local:N",
@@ -73,6 +75,7 @@ STUDY_WORDS = (
     *("NAME", "SCALE", "FS", "REPS", "DISK", "SIZE", "ERASE", "TRACING", "ORDER", "MEM", "OUT", "VM"),
     *("COLLECT", "GROUP", "ON", "TLS"),
 )
+VERIFY_WORDS = ("RUN", "FINDING", "GOAL", "MOST", "ORDER", "ERASE", "OUT")
 # Variables by which make worker allows words of others (collectors/cluster/allowed.py).
 ALLOWING = (
     *("DISK", "JOURNAL", "ERASE", "DIR", "DEV", "CMD", "WITH", "ARGS", "MKFS", "MOUNT", "KERNEL"),
@@ -82,7 +85,8 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
     "sweep": (*_TRACE, *_SWEEP),
     "study": STUDY_WORDS,
-    "plan": (*_TRACE, *_SWEEP, "STUDY"),
+    "verify": VERIFY_WORDS,
+    "plan": (*_TRACE, *_SWEEP, "STUDY", "RUN", "FINDING"),
     "worker": ("ON", "TLS", *ALLOWING),
     "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES", "SYNC"),
     "report": ("RUN", "LOCKS", "MODEL", "BY"),

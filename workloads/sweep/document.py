@@ -21,6 +21,7 @@ def to_json(plan: SweepPlan) -> dict[str, Any]:
         "command": plan.command,
         "words": dict(plan.words),
         "study": plan.study,
+        "finding": None if plan.finding is None else dict(plan.finding),
         "order_seed": plan.order_seed,
         "reps": plan.reps,
         "goal_pct": plan.goal_pct,
@@ -53,6 +54,7 @@ def from_json(value: Mapping[str, Any]) -> SweepPlan:
             tracing=str(value["tracing"]),
             study=value["study"],
             absent=tuple(_texts(each) for each in value["absent"]),
+            finding=None if value.get("finding") is None else dict(value["finding"]),
         )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a sweep: {error!r}") from None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from workloads.disks.loop import scratch_directory
 from workloads.plan.format import command_rows
 from workloads.plan.plan import Plan
+from workloads.sweep.format_finding import finding_rows
 from workloads.sweep.sweep_plan import Configuration, SweepPlan
 from workloads.system.units import show_seconds, show_size
 
@@ -18,13 +19,17 @@ _NAMES_SHOWN = 12
 
 def format_sweep(plan: SweepPlan, is_seed_given: bool) -> list[str]:
     """Return the head of the plan, its configurations and what is refused, as lines of text."""
-    rows = [("command", plan.command), ("sweep", _counts(plan)), ("time", _time(plan)), ("disk", _disk(plan))]
-    order = "blocks of all configurations, each shuffled"
+    is_pair = plan.finding is not None
+    rows = [("command", plan.command)]
+    rows += finding_rows(plan) if is_pair else [("sweep", _counts(plan))]
+    rows += [("time", _time(plan)), ("disk", _disk(plan))]
+    order = "pairs of both, each shuffled" if is_pair else "blocks of all configurations, each shuffled"
     drawn = "" if is_seed_given else f" (drawn; ORDER={plan.order_seed} gives this order again)"
     rows.append(("order", f"{order}; seed {plan.order_seed}{drawn}"))
     first = [str(task.configuration) for task in plan.block(1)]
-    rows.append(("block 1", " ".join(["anchor", *_shortened(first)])))
-    if plan.goal_pct is not None:
+    anchor = ["anchor"] if plan.has_anchors else []
+    rows.append(("pair 1" if is_pair else "block 1", " ".join([*anchor, *_shortened(first)])))
+    if plan.goal_pct is not None and not is_pair:
         rows.append(
             ("goal", f"95 % half-width of at most {plan.goal_pct:g} % of the mean, or {plan.most_reps} runs")
         )
@@ -95,7 +100,7 @@ def _time(plan: SweepPlan) -> str:
         text = f"{show_seconds(seconds)} to {show_seconds(most)}"
     if seconds and unknown:
         text += f", and {unknown} configurations for as long as their command takes"
-    return text + ", and the anchors"
+    return text + (", and the anchors" if plan.has_anchors else "")
 
 
 def _disk(plan: SweepPlan) -> str:

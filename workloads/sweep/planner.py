@@ -67,6 +67,8 @@ class Planner:
                     _check_left_out(combination, request)
                     plan = self._plan(combination)
                 except UserError as error:
+                    if request.needs_all:
+                        raise
                     errors.append(error)
                     refused.append(_refused(combination, error))
                     continue
@@ -92,6 +94,7 @@ class Planner:
             tracing=request.tracing,
             study=request.study,
             absent=request.absent,
+            finding=request.finding,
             to_install=tuple(sorted(packages)),
         )
 
@@ -138,6 +141,8 @@ def options_of(request: Request, job: str, collectors: Mapping[str, bool]) -> li
                 _check_left_out(combination, request)
                 chosen.append(_options(combination.words, job, collectors))
             except OptionError as error:
+                if request.needs_all:
+                    raise
                 first = first or error
     if not chosen and first is not None:
         raise first

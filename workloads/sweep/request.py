@@ -50,6 +50,8 @@ class Request:
     tracing: str = "on"
     out: str | None = None
     study: Mapping[str, Any] | None = None  # for sweep.json
+    finding: Mapping[str, Any] | None = None  # for sweep.json: what make verify tests (docs/SCHEMA.md)
+    needs_all: bool = False  # a combination that cannot be run is an error, and none is left out
     absent: tuple[Mapping[str, str], ...] = ()  # of a study: {"what", "why"} that no machine of ours has
     old_schedulers: bool = False  # SCHED may be a name of before Linux 5.0
     # Reason why a combination is refused whatever the machine can, "" if none: part, subject, words, axes.

@@ -75,7 +75,13 @@ class SweepPlan:
     tracing: str
     study: Mapping[str, Any] | None = None
     absent: tuple[Mapping[str, str], ...] = ()
+    finding: Mapping[str, Any] | None = None  # of make verify
     to_install: tuple[str, ...] = field(default=(), compare=False)  # packages; of make plan only
+
+    @property
+    def has_anchors(self) -> bool:
+        """Whether anchors are run: pairs of make verify are judged among themselves and need none."""
+        return self.finding is None
 
     @property
     def reps(self) -> int:
