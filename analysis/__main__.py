@@ -141,9 +141,16 @@ def _verify_goal(sweep: Path) -> tuple[str, int]:
 
 
 def _verify(sweep: Path) -> str:
+    from analysis.report import make_report
     from analysis.verify import make_verdict
 
-    return make_verdict(sweep)
+    text, run = make_verdict(sweep)
+    if run is not None:
+        try:
+            make_report(run)
+        except ReportError as error:  # the verdict is there already
+            text += f"  {'no report':<12} {clean(str(error))}\n"
+    return text
 
 
 def _gallery(sweep: Path, out: Path) -> str:

@@ -48,26 +48,27 @@ def verify_goal(path: Path) -> tuple[str, int]:
     return f"{_saved(saved)}, {figures(tested.prediction.goal_s)} s to each side are wanted\n", 1
 
 
-def make_verdict(path: Path) -> str:
+def make_verdict(path: Path) -> tuple[str, Path | None]:
     """Judge the pairs of a directory of make verify; returns what the terminal shows.
 
-    Only what is complete is kept in the run: the same command goes on with what was interrupted.
+    Also returns the run that the verdict is kept in; None: it is not, as the runs were interrupted, and the same
+    command goes on.
     """
     sweep = open_sweep(path)
     tested, pairs = read_tested(sweep), read_pairs(sweep)
     lines = [("finding", f"{tested.number} of {clean(tested.run)}: {clean(tested.what)}"), *_remedy(tested)]
     if not pairs.pairs:
         lines.append(("verdict", f"none: no pair of runs is over{_broken(pairs)}"))
-        return _shown(lines)
+        return _shown(lines), None
     judgement = judge(tested.prediction, pairs.pairs)
     lines += [("measured", _measured(judgement)), *_notes(tested, judgement, pairs)]
     lines.append(("verdict", f"{judgement.verdict}: {judgement.why}"))
     if sweep.state != "complete":
         lines.append(("not kept", f"interrupted: the same command goes on, {clean(sweep.command, 300)}"))
-        return _shown(lines)
+        return _shown(lines), None
     kept = _keep(sweep, tested, pairs, judgement)
-    lines.append(("kept in", f"{clean(kept)}; make report RUN={shlex.quote(clean(tested.run))} shows it"))
-    return _shown(lines)
+    lines.append(("kept in", f"{clean(kept)}, and shown with the finding in the run's reports"))
+    return _shown(lines), Path(tested.run)
 
 
 def _shown(lines: list[tuple[str, str]]) -> str:

@@ -78,7 +78,8 @@ def test_interval_of_four_pairs_is_students_at_the_nominal_level() -> None:
 def test_no_verdict_contradicts_the_interval(
     saved_s: list[float], predicted: list[float], goal_s: float
 ) -> None:
-    prediction = Prediction(*predicted, goal_s)
+    low_s, value_s, high_s = predicted
+    prediction = Prediction(low_s, value_s, high_s, goal_s)
     judgement = judge(prediction, pairs_of(*saved_s, with_s=200.0))
     saved = judgement.saved
     if judgement.verdict == Verdict.CONFIRMED:
@@ -137,7 +138,7 @@ WALLS = ((38.0, 28.0), (38.5, 28.3), (39.0, 28.8), (37.6, 27.7))
 
 def test_verdict_is_printed_and_kept_in_the_run(tmp_path: Path) -> None:
     sweep = make_verification(tmp_path, WALLS)
-    text = make_verdict(sweep)
+    text, _ = make_verdict(sweep)
     assert "predicted    10.0 s less, between 8.00 and 12.0 s" in text
     assert "measured     10.1 s less, 95 % interval" in text and "(4 pairs)" in text
     assert "verdict      confirmed: " in text and "so much was put off, not saved" in text
@@ -157,14 +158,14 @@ def test_verdict_of_another_finding_with_the_number_stays(tmp_path: Path) -> Non
     (folder / "1.json").write_text(json.dumps({"kind": "commit", "what": "another 1"}))
     sweep = make_verification(tmp_path, WALLS)
     for _ in range(2):
-        assert "run/verify/1-2.json" in make_verdict(sweep)
+        assert "run/verify/1-2.json" in make_verdict(sweep)[0]
     assert sorted(file.name for file in folder.iterdir()) == ["1-2.json", "1.json"]
     assert json.loads((folder / "1.json").read_text())["kind"] == "commit"
 
 
 def test_interrupted_pairs_are_shown_and_not_kept(tmp_path: Path) -> None:
     sweep = make_verification(tmp_path, WALLS[:2], state="interrupted")
-    text = make_verdict(sweep)
+    text, _ = make_verdict(sweep)
     assert "(2 pairs)" in text and "not kept     interrupted: the same command goes on" in text
     assert not (tmp_path / "run/verify").exists()
 
@@ -177,7 +178,7 @@ def test_pair_with_a_failed_or_missing_run_is_left_out(tmp_path: Path) -> None:
     (sweep / "runs/c01-r04/task.json").unlink()
     pairs = read_pairs(open_sweep(sweep))
     assert (len(pairs.pairs), pairs.broken) == (1, 2)  # the fourth is not over
-    assert "2 pairs have a run that failed" in make_verdict(sweep)
+    assert "2 pairs have a run that failed" in make_verdict(sweep)[0]
     assert json.loads((tmp_path / "run/verify/1.json").read_text())["measured_s"] is None
 
 

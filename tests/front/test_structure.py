@@ -52,6 +52,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ),
         # A session on the host boots a machine (vm/), in which the same session runs again (trace/).
         ("collectors.trace", "collectors.vm", "collectors.doctor"),
+        ("collectors.verify",),
         ("collectors.sweep", "collectors.cluster"),
         ("collectors.front", "collectors.__main__"),
     ],
@@ -70,7 +71,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("analysis.answer",),
         ("analysis.figures",),
         ("analysis.report", "analysis.movie", "analysis.compare", "analysis.study", "analysis.sweep"),
-        ("analysis.gallery",),
+        ("analysis.gallery", "analysis.verify"),
         ("analysis.__main__",),
     ],
 }

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from workloads.cli.options import VARIABLES
 from workloads.sweep.sweep_plan import SweepPlan
 
 
@@ -14,7 +15,8 @@ def finding_rows(plan: SweepPlan) -> list[tuple[str, str]]:
     low_s, value_s, high_s = finding["predicted_s"]
     words = finding["remedy"]["words"]
     cause, without = plan.configurations
-    shared = {name: text for name, text in cause.words.items() if without.words.get(name) == text}
+    shared = {name: cause.words[name] for name in VARIABLES if cause.words.get(name) and name != "COLLECT"}
+    shared = {name: text for name, text in shared.items() if without.words.get(name) == text}
     runs = plan.most_reps or plan.reps
     pairs = f"{plan.reps} to {runs} pairs" if runs > plan.reps else f"{runs} pairs"
     return [
@@ -26,7 +28,7 @@ def finding_rows(plan: SweepPlan) -> list[tuple[str, str]]:
             f"{pairs}, until the seconds saved are known within {finding['goal_s']:.2g} s "
             f"({plan.goal_pct:g} % of the finding's {finding['cost_s'][1]:.3g} s)",
         ),
-        ("both", words_text({name: text for name, text in shared.items() if name != "COLLECT"})),
+        ("both", words_text(shared)),
         ("tracing", "off: recording takes time of its own"),
     ]
 

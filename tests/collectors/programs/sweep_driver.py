@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stands for make sweep with a stub as make trace: sweep_driver.py FOLDER NAME=VALUE…; runs/ is in FOLDER."""
+"""Stands for make sweep, or make verify if FINDING= is given, with a stub as make trace.
+
+sweep_driver.py FOLDER NAME=VALUE…; runs/ is in FOLDER.
+"""
 
 import sys
 from pathlib import Path
@@ -18,7 +21,11 @@ def main(folder: str, *words: str) -> int:
     signals.catch()
     setattr(directory, "TREE", Path(folder))  # noqa: B010 (it is another module's)
     try:
-        request = sweep_request(dict(word.split("=", 1) for word in words))
+        given = dict(word.split("=", 1) for word in words)
+        env = {f"SEEKMETER_{name}": text for name, text in given.items()}
+        env["SEEKMETER_WORDS"] = " ".join(given)
+        request = command.requested(env, "verify") if "FINDING" in given else sweep_request(given)
+        assert request is not None
         command.run_sweep(request, (sys.executable, "-S", "-E", str(STUB), folder))
     except UserError as error:
         tell(f"seekmeter: {error.message}")

@@ -2,7 +2,8 @@
 """Stands for make trace: trace_stub.py FOLDER makes a run directory in a moment.
 
 FOLDER/journal gets a line at each start and end. Two at once are written down as "overlap". FOLDER/fails may
-name tasks, one a line, each of which fails that often.
+name tasks, one a line, each of which fails that often. FOLDER/walls may have wall seconds of the workload by
+the value of MKFS ("" if it has none), a list for the runs in turn.
 """
 
 import fcntl
@@ -29,8 +30,18 @@ def note(line: str) -> None:
 def write_run(state: str, exit_status: int | None, warnings: list[str]) -> None:
     """Write run.json by rename."""
     facts = {"state": state, "exit_status": exit_status, "warnings": warnings}
-    (OUT / ".new").write_text(json.dumps({**facts, "words": words()}))
+    (OUT / ".new").write_text(json.dumps({**facts, "words": words(), **clock()}))
     (OUT / ".new").rename(OUT / "run.json")
+
+
+def clock() -> dict[str, object]:
+    """Return the times of the workload, if they are to be written."""
+    if not (FOLDER / "walls").exists():
+        return {}
+    walls = json.loads((FOLDER / "walls").read_text())[words().get("MKFS", "")]
+    wall_s = walls[(int(OUT.name.partition("-r")[2] or 1) - 1) % len(walls)]
+    times = {"workload_start_ns": 10**9, "workload_end_ns": 10**9 + round(wall_s * 1e9)}
+    return {"clock": times, "timing": {"sync_s": 0.5, "unmount_s": 0.1}}
 
 
 def words() -> dict[str, str]:
