@@ -51,8 +51,7 @@ def verify_goal(path: Path) -> tuple[str, int]:
 def make_verdict(path: Path) -> tuple[str, Path | None]:
     """Judge the pairs of a directory of make verify; returns what the terminal shows.
 
-    Also returns the run that the verdict is kept in; None: it is not, as the runs were interrupted, and the same
-    command goes on.
+    Also returns the run that the verdict is kept in. None: runs are missing, which the same command adds.
     """
     sweep = open_sweep(path)
     tested, pairs = read_tested(sweep), read_pairs(sweep)
@@ -119,7 +118,7 @@ def _notes(tested: Tested, judgement: Judgement, pairs: Pairs) -> list[tuple[str
             f"after the workload, writing back and unmounting took {figures(put_off.value_s)} s more without "
             f"the cause ({_range(put_off.low_s, put_off.high_s)}): so much was put off, not saved"
         )
-    wall_s = tested.wall_s
+    wall_s = tested.prediction.wall_s
     if wall_s and abs(judgement.with_s - wall_s) > LEAST_DRIFT_SHARE * wall_s:
         notes.append(
             f"the recorded run took {figures(wall_s)} s, runs like it took {figures(judgement.with_s)} s "
@@ -187,7 +186,7 @@ def _as_json(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -
         "text": f"measured {_saved(saved)}, predicted {_predicted(prediction)}",
         "goal_s": prediction.goal_s,
         "put_off_s": _three(judgement.put_off),
-        "recorded_wall_s": tested.wall_s,
+        "recorded_wall_s": tested.prediction.wall_s,
         "with_s": judgement.with_s,
         "without_s": judgement.without_s,
         "notes": [note for _, note in _notes(tested, judgement, pairs)],

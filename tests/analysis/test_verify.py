@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,13 @@ def test_verdict_follows_from_interval_and_prediction(
     assert judgement.verdict == verdict and why in judgement.why
     assert judgement.saved.pairs == len(saved_s)
     assert judgement.saved.value_s == pytest.approx(np.mean(saved_s))
+
+
+@pytest.mark.parametrize(("wall_s", "verdict"), [(None, "refuted"), (35.0, "refuted"), (25.0, "can't tell")])
+def test_runs_unlike_the_recorded_one_refute_nothing(wall_s: float | None, verdict: str) -> None:
+    pairs = pairs_of(20.0, 20.1, 19.9, 20.0)  # of 40 s with the cause
+    judgement = judge(replace(PREDICTION, wall_s=wall_s), pairs)
+    assert judgement.verdict == verdict and judgement.why.startswith("the remedy saves more than predicted")
 
 
 def test_workload_that_a_clock_ends_has_no_verdict() -> None:

@@ -19,6 +19,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 NOMINAL = 0.975  # of each look, for 95 % at the stop
+# Runs with the cause that differ by more than this from the recorded run do not refute what it predicted.
+MOST_DRIFT_SHARE = 0.25
 # Walls of all runs within this share of each other: not even noise, so a clock ends the workload.
 SAME_TIME_SHARE = 0.005
 
@@ -73,12 +75,16 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a finding says beforehand. goal_s: the half width at which the interval is narrow enough."""
+    """What a finding says beforehand, about a recorded run whose workload took wall_s; None: not known.
+
+    goal_s: the half width at which the interval is narrow enough.
+    """
 
     low_s: float
     value_s: float
     high_s: float
     goal_s: float
+    wall_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -113,15 +119,15 @@ def is_narrow(saved: Seconds, goal_s: float) -> bool:
 def judge(prediction: Prediction, pairs: Sequence[Pair]) -> Judgement:
     """The judgement. Raises ValueError without pairs."""
     saved = mean_seconds([pair.saved_s for pair in pairs])
+    with_s = sum(pair.with_s for pair in pairs) / len(pairs)
+    without_s = sum(pair.without_s for pair in pairs) / len(pairs)
     verdict, why = _verdict(prediction, pairs, saved)
-    return Judgement(
-        verdict,
-        why,
-        saved,
-        mean_seconds([pair.put_off_s for pair in pairs]),
-        sum(pair.with_s for pair in pairs) / len(pairs),
-        sum(pair.without_s for pair in pairs) / len(pairs),
-    )
+    wall_s = prediction.wall_s
+    if verdict == Verdict.REFUTED and wall_s and abs(with_s - wall_s) > MOST_DRIFT_SHARE * wall_s:
+        verdict = Verdict.UNKNOWN
+        why += f", but with the cause runs now take {with_s:.3g} s, and the recorded one took {wall_s:.3g} s"
+    put_off = mean_seconds([pair.put_off_s for pair in pairs])
+    return Judgement(verdict, why, saved, put_off, with_s, without_s)
 
 
 def _verdict(prediction: Prediction, pairs: Sequence[Pair], saved: Seconds) -> tuple[Verdict, str]:

@@ -27,7 +27,6 @@ class Tested:
     what: str
     words: Mapping[str, str]  # of the remedy
     text: str  # of the remedy
-    wall_s: float | None  # of the workload when it was recorded
     cost_s: tuple[float, float, float]
     prediction: Prediction
 
@@ -72,9 +71,8 @@ def read_tested(sweep: Sweep) -> Tested:
         what=str(finding["what"])[:WHAT_LETTERS],
         words={str(name): str(value) for name, value in list(words.items())[:20]},
         text=str(text)[:WHAT_LETTERS],
-        wall_s=as_float(finding.get("wall_s")),
         cost_s=cost,
-        prediction=Prediction(*predicted, goal_s),
+        prediction=Prediction(*predicted, goal_s, as_float(finding.get("wall_s"))),
     )
 
 
