@@ -11,6 +11,7 @@ from analysis.measures.app.correlations import Correlations, measure_correlation
 from analysis.measures.app.memory import MemoryLevels, measure_memory
 from analysis.measures.app.results import AppResults, measure_app
 from analysis.measures.app.steps import OutsideWorkload
+from analysis.measures.at_device.split import DeviceTime, measure_device_time
 from analysis.measures.block.request_owners import Owners
 from analysis.measures.block.results import BlockResults, measure_block
 from analysis.measures.block.throughput import OpClass
@@ -54,6 +55,7 @@ class Results:
     cpu: CpuProfile | None
     threads: ThreadResults | None
     path: PathResults | NoPath
+    device_time: DeviceTime | None  # the path's time at requests; None: no path, or no requests
     memory: MemoryLevels | None
     correlations: Correlations
     origins: OriginResults
@@ -117,6 +119,7 @@ def measure(
     )
     app = measure_app(run, tables.call, tables.figures, top, timeline)
     is_shared = block is not None and block.owners is not None and block.owners.is_shared
+    path = measure_path(tables, window, timeline, tested_filesystem(run))
     return Results(
         window=window,
         recorded_s=window.elapsed_s,
@@ -157,7 +160,13 @@ def measure(
             window,
             run.cpus,
         ),
-        path=measure_path(tables, window, timeline, tested_filesystem(run)),
+        path=path,
+        device_time=measure_device_time(
+            tables,
+            path,
+            block.disk_owners if block is not None else None,
+            block.seeks.distances if block is not None else None,
+        ),
         memory=measure_memory(tables.counter, timeline) if tables.counter else None,
         correlations=measure_correlations(
             run.asked,

@@ -14,6 +14,7 @@ from analysis.measures.critical_path.stretches import I32, NONE, U8, Mask
 from analysis.tables.store import I64
 
 Columns = dict[str, npt.NDArray[Any]]
+OF_END = ("thread", "interval", "request", "occupant", "waiter")
 OF_WINDOW = ("root", "begin", "end", "own", "event", "work_id", "below", "weak")
 PIECES_MOST = 30_000_000  # with more the path is given up
 
@@ -61,6 +62,7 @@ class Pieces:
     own: I32
     request: I32
     occupant: I32  # READY: row of Occupancy; NONE: not known
+    waiter: I32  # of a request: the interval of who slept until its completion; NONE: no request
     event: I32
     work_id: I32
     below: I32  # the loop device's request that it is a part of; NONE: none
@@ -92,7 +94,7 @@ class Collected:
         self.check(size)
         self.size += size
         none = np.full(size, NONE, dtype=np.int32)
-        part: Columns = {name: more.get(name, none) for name in ("thread", "interval", "request", "occupant")}
+        part: Columns = {name: more.get(name, none) for name in OF_END}
         part |= {name: windows[name] for name in OF_WINDOW}
         part |= {"kind": kind, "depth": np.full(size, depth, dtype=np.uint8)}
         self.parts.append(part)

@@ -55,6 +55,7 @@ class RequestLabels:
 
     label: Categorical  # "write data"
     comm: Categorical  # of its submitter
+    row: I64  # of the table block; NONE: it is a bio to a volume
     dev: I64
     sector: I64
     queue_ns: I64
@@ -112,9 +113,14 @@ def known_requests(
     )
     filesystem = np.where(filesystem > 0, filesystem, dev)
     of_file, files = files_of(filesystem, _rare_of(parts, "ino"), queue, paths)
-    labels = RequestLabels(*_labels(parts), dev, column("sector"), queue, of_file, files)
+    labels = RequestLabels(*_labels(parts), _rows(parts, block), dev, column("sector"), queue, of_file, files)
     devs = _joined([np.unique(table.dev).astype(np.int64) for table in (block, volume) if table is not None])
     return KnownRequests(of_wake, requests, labels, devs)
+
+
+def _rows(parts: list[tuple[Block, I64]], block: Block | None) -> I64:
+    """Row of the table block of each request."""
+    return _joined([rows if table is block else np.full(rows.size, NONE) for table, rows in parts])
 
 
 def _rare_of(parts: list[tuple[Block, I64]], name: str) -> I64:

@@ -276,7 +276,7 @@ class Walk:
         ):
             rows, piece = between(first)
             kinds = np.broadcast_to(kind, request.shape)[rows].astype(np.uint8)
-            collected.add(piece, kinds, depth, request=request[rows])
+            collected.add(piece, kinds, depth, request=request[rows], waiter=at[rows])
         rows, workers = between(WORKER)
         workers["thread"] = below.worker[request[rows]]
         workers["weak"] = workers["weak"] | below.is_weak[request[rows]]
@@ -297,7 +297,15 @@ class Walk:
             piece |= {"begin": first_ns[rows], "end": last_ns[rows]}
             kinds = np.full(rows.size, kind, dtype=np.uint8)
             thread = parts["thread"][rows] if kind == Kind.UNLOGGED else np.full(rows.size, NONE)
-            collected.add(piece, kinds, depth, thread=thread, interval=at[rows], request=request[rows])
+            collected.add(
+                piece,
+                kinds,
+                depth,
+                thread=thread,
+                interval=at[rows],
+                request=request[rows],
+                waiter=at[rows],
+            )
         rows = np.flatnonzero((submitter >= 0) & (until > begin))
         before = {name: values[rows] for name, values in parts.items()}
         before |= {"end": until[rows], "thread": submitter[rows].astype(np.int32)}

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the rules on the disk have in common: cost, place, words and remedies of a WhyTime."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from analysis.findings.finding import Certainty, Cost, Evidence, Remedy, Where
+from analysis.findings.rule import Case
+from analysis.measures.at_device.split import DeviceTime, WhyTime
+from analysis.rundir.devices import with_requests
+from analysis.rundir.run import as_int, dig
+from analysis.units import bytes_, figures
+
+LEAST_SHARE = 0.01  # of the workload's wall time: what took less is no finding
+LEAST_S = 0.01
+SURE_SHARE = 0.9  # of a cost that does not rest on weak links, where a finding is sure
+NAMING = ("OUT", "NAME")
+RAM = {"DISK": "ram"}
+
+
+def is_enough(case: Case, seconds: float) -> bool:
+    """Whether so much time is a finding."""
+    return seconds >= max(LEAST_S, LEAST_SHARE * case.ledger.wall_s)
+
+
+def cost_of(case: Case, time: WhyTime, more_ns: float = 0.0) -> Cost:
+    """The cost of a cause. more_ns: of the roots' time, what followed from it.
+
+    Low: without weak links and what is no exact account; high: with all that is not known.
+    """
+    ledger = case.ledger
+    more = more_ns + time.gap_ns
+    value = min(ledger.seconds(time.ns + more), ledger.wall_s)
+    low = ledger.seconds(min(time.low_ns, time.ns))
+    high = ledger.seconds(max(time.high_ns, time.ns) + more_ns + max(ledger.unknown_ns, time.gap_ns))
+    return Cost(value, min(low, value), max(min(high, ledger.wall_s), value))
+
+
+def certainty_of(case: Case, cost: Cost, doubt: str = "", is_likely: bool = False) -> tuple[Certainty, str]:
+    """Certainty and why it is not more. doubt: the rule's own; is_likely: the cause is concluded."""
+    lost = case.run.lossy("block")
+    reasons = [doubt] if doubt else []
+    if lost:
+        reasons.append(lost)
+    if cost.low_s < SURE_SHARE * cost.value_s:
+        reasons.append(f"no more than {seconds(cost.low_s)} of it is beyond doubt")
+    if cost.low_s < 0.1 * cost.value_s:
+        return Certainty.POSSIBLE, "; ".join(reasons)
+    if reasons or is_likely:
+        return Certainty.LIKELY, "; ".join(reasons) or "the cause is concluded from times, not seen"
+    return Certainty.SURE, ""
+
+
+def where_of(time: WhyTime) -> Where:
+    """From its first piece on the path to its last, with the phases that have a tenth of it or more."""
+    return Where(time.start_ns, max(time.end_ns, time.start_ns + 1), phases=time.phases)
+
+
+def seconds(value: float) -> str:
+    """Seconds as a sentence has them: 11.5 s."""
+    return f"{value:.1f} s" if value >= 10 else f"{value:.2f} s"
+
+
+def of_wall(case: Case, value_s: float) -> str:
+    """11.5 s of 39.8 (29 %)."""
+    wall = case.ledger.wall_s
+    return f"{seconds(value_s)} of {wall:.1f} ({100 * value_s / wall:.0f} %)"
+
+
+def count_of(number: int, one: str, many: str) -> str:
+    """1,024 requests."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def size(number: float) -> str:
+    """Bytes with a prefix."""
+    return bytes_(number)
+
+
+def ms(ns: float) -> str:
+    """Milliseconds, three digits."""
+    return f"{figures(ns / 1e6)} ms"
+
+
+def disk_names(case: Case) -> str:
+    """The disks that had requests: loop8."""
+    block = case.tables.block
+    names = [device.name for device in with_requests(case.run, block)] if block is not None else []
+    return ", ".join(names[:3]) or "the disk"
+
+
+def disk_number(case: Case) -> str:
+    """major:minor of the run's disk; empty: not known."""
+    return case.run.text("device", "dev")
+
+
+def setting(case: Case, name: str) -> int | None:
+    """A setting of the disk's queue, as run.json has it."""
+    return as_int(dig(case.run.facts, "device", "queue", name))
+
+
+def command(case: Case) -> str:
+    """The command that made the run, without what only named it."""
+    words = dig(case.run.facts, "words")
+    if not isinstance(words, Mapping) or not words:
+        return "the same command"
+    kept = [f"{name}={shlex.quote(str(value))}" for name, value in words.items() if name not in NAMING]
+    return " ".join(("make trace", *kept))
+
+
+def words_of(case: Case) -> Mapping[str, str]:
+    """The variables of make trace that made the run; empty if it formatted nothing of its own."""
+    words = dig(case.run.facts, "words")
+    return words if isinstance(words, Mapping) and words.get("FS") else {}
+
+
+def remedy(case: Case, words: Mapping[str, str], text: str, low_s: float, cost: Cost) -> Remedy | None:
+    """A remedy by other variables; None where the run can't be repeated with them, or had them already."""
+    given = words_of(case)
+    if not given or all(given.get(name) == value for name, value in words.items()):
+        return None
+    return Remedy(words, text, Cost(cost.value_s, min(low_s, cost.value_s), cost.high_s))
+
+
+def on_ram(case: Case, cost: Cost) -> Remedy | None:
+    """The same on a RAM disk. The CPU may take over what the disk no longer takes: it may save nothing."""
+    disk = words_of(case).get("DISK", "file")
+    return remedy(case, RAM, "a RAM disk", 0.0, cost) if disk in ("file", "") else None
+
+
+def added(words: Mapping[str, str], name: str, more: str) -> dict[str, str]:
+    """A variable with more arguments at its end."""
+    old = words.get(name, "")
+    return {name: f"{old} {more}".strip() if name == "MKFS" else ",".join(filter(None, (old, more)))}
+
+
+def path_evidence(case: Case, time: WhyTime, rows: Mapping[str, object]) -> Evidence:
+    """The path's time with it, against the rest of the workload's time."""
+    inside = case.ledger.seconds(time.ns)
+    return Evidence("wake", rows, "time of the critical path", "s", inside, case.ledger.wall_s - inside)
+
+
+def device_time(case: Case) -> DeviceTime | None:
+    """The split of the path's time at requests, if the ledger is the path's."""
+    return case.results.device_time if case.ledger.basis == "path" else None

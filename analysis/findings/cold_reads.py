@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reads of what was not in memory yet: each of them the run's first of its place on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.findings.at_device import (
+    certainty_of,
+    command,
+    cost_of,
+    device_time,
+    disk_names,
+    is_enough,
+    ms,
+    of_wall,
+    path_evidence,
+    size,
+    where_of,
+)
+from analysis.findings.finding import Evidence, Finding
+from analysis.findings.rule import Case, Rule
+from analysis.measures.at_device.split import Why
+
+KEY = "cold_reads"
+
+
+def _find(case: Case) -> Sequence[Finding]:
+    time = device_time(case)
+    cold, block = time.of.get(Why.COLD) if time else None, case.tables.block
+    if time is None or cold is None or block is None or not cold.requests:
+        return []
+    cost = cost_of(case, cold, cold.woken_ns)
+    if not is_enough(case, cost.value_s):
+        return []
+    read = int(block.bytes[block.op.is_("read")].sum(dtype="int64"))
+    sure, doubt = certainty_of(case, cost)
+    return [
+        Finding(
+            kind=KEY,
+            what=f"Reading from {disk_names(case)} what was not in memory: {of_wall(case, cost.value_s)}.",
+            because=[
+                f"{cold.requests:,} reads were waited for, each the first of its place in this run:"
+                f" {size(cold.bytes / cold.requests)} and {ms(cold.q2d_ns + cold.d2c_ns)} each (means).",
+                f"The disk read {size(read)} in all, {time.depth_on_path:.1f} requests at once meanwhile.",
+            ],
+            where=where_of(cold),
+            cost=cost,
+            evidence=[
+                path_evidence(case, cold, {"cause": "request"}),
+                Evidence(
+                    "block",
+                    {"op": "read"},
+                    "mean queue to completion of the reads waited for",
+                    "ns",
+                    cold.q2d_ns + cold.d2c_ns,
+                    None,
+                ),
+            ],
+            certainty=sure,
+            doubt=doubt,
+            test=f"a second time in the same mount, with what it reads in memory: {command(case)}",
+            lines=cold.lines,
+        )
+    ]
+
+
+RULES = (Rule(KEY, 370, "reads of what is not in memory", ("block", "sched"), _find),)

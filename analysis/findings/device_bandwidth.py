@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The device's bandwidth: time at the device of large requests that nothing else explains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.findings.at_device import (
+    certainty_of,
+    command,
+    cost_of,
+    device_time,
+    disk_names,
+    is_enough,
+    ms,
+    of_wall,
+    on_ram,
+    path_evidence,
+    size,
+    where_of,
+)
+from analysis.findings.finding import Evidence, Finding
+from analysis.findings.rule import Case, Rule
+from analysis.measures.at_device.split import Why
+
+KEY = "device_bandwidth"
+
+
+def _find(case: Case) -> Sequence[Finding]:
+    time = device_time(case)
+    mine = time.of.get(Why.BANDWIDTH) if time else None
+    if time is None or mine is None or not mine.requests:
+        return []
+    cost = cost_of(case, mine)
+    if not is_enough(case, cost.value_s):
+        return []
+    sure, doubt = certainty_of(case, cost)
+    each = mine.bytes / mine.requests
+    ops = ", ".join(mine.ops[:2])
+    return [
+        Finding(
+            kind=KEY,
+            what=f"The bandwidth of {disk_names(case)}: {of_wall(case, cost.value_s)}.",
+            because=[
+                f"{mine.requests:,} requests ({ops}) of {size(each)} were waited for, {ms(mine.d2c_ns)} each"
+                " at the device (means).",
+                f"The disk moved {size(time.busy_bytes_s)} a second then, with {time.depth_on_path:.1f}"
+                " requests at once.",
+            ],
+            where=where_of(mine),
+            cost=cost,
+            evidence=[
+                path_evidence(case, mine, {"cause": "request"}),
+                Evidence(
+                    "block",
+                    {"op": list(mine.ops)},
+                    "bytes completed per second while the workload waited for the device",
+                    "B/s",
+                    time.busy_bytes_s,
+                    None,
+                ),
+            ],
+            certainty=sure,
+            doubt=doubt,
+            remedy=on_ram(case, cost),
+            test=f"on a faster disk: {command(case)}",
+            lines=mine.lines,
+        )
+    ]
+
+
+RULES = (Rule(KEY, 400, "a slow disk", ("block", "sched"), _find),)

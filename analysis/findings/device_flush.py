@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Flushes of the device's cache, which commits and fsync() wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.findings.at_device import (
+    added,
+    certainty_of,
+    command,
+    cost_of,
+    device_time,
+    disk_names,
+    is_enough,
+    ms,
+    of_wall,
+    on_ram,
+    path_evidence,
+    remedy,
+    where_of,
+    words_of,
+)
+from analysis.findings.finding import Cost, Evidence, Finding, Remedy
+from analysis.findings.rule import Case, Rule
+from analysis.measures.at_device.split import Why
+
+KEY = "device_flush"
+WITHOUT = {"ext3": "barrier=0", "ext4": "barrier=0", "btrfs": "nobarrier"}
+
+
+def _find(case: Case) -> Sequence[Finding]:
+    time = device_time(case)
+    flush, block = time.of.get(Why.FLUSH) if time else None, case.tables.block
+    if time is None or flush is None or block is None:
+        return []
+    cost = cost_of(case, flush)
+    if not is_enough(case, cost.value_s):
+        return []
+    writes = np.flatnonzero(block.op.is_("write") & block.timed)
+    write_ns = float((block.complete_ns[writes] - block.queue_ns[writes]).mean()) if writes.size else 0.0
+    each_ns = flush.q2d_ns + flush.d2c_ns
+    sure, doubt = certainty_of(case, cost)
+    return [
+        Finding(
+            kind=KEY,
+            what=f"Flushes of the cache of {disk_names(case)}: {of_wall(case, cost.value_s)}.",
+            because=[
+                f"{flush.requests:,} flushes were waited for, {ms(each_ns)} each (mean),"
+                f" {ms(flush.q2d_ns)} of it before the device had them.",
+                f"All writes took {ms(write_ns)} each (mean).",
+            ],
+            where=where_of(flush),
+            cost=cost,
+            evidence=[
+                path_evidence(case, flush, {"cause": "request"}),
+                Evidence(
+                    "block",
+                    {"op": "flush"},
+                    "mean queue to completion of flushes, against writes",
+                    "ns",
+                    each_ns,
+                    write_ns or None,
+                ),
+            ],
+            certainty=sure,
+            doubt=doubt,
+            remedy=_remedy(case, cost),
+            test=f"on a disk with a protected cache, or without flushes: {command(case)}",
+            lines=flush.lines,
+        )
+    ]
+
+
+def _remedy(case: Case, cost: Cost) -> Remedy | None:
+    words = words_of(case)
+    option = WITHOUT.get(str(words.get("FS", "")).split(":")[0])
+    if option is None:
+        return on_ram(case, cost)
+    more = added(words, "MOUNT", option)
+    return remedy(case, more, f"no flushes ({option}: unsafe, for the test)", 0.0, cost)
+
+
+RULES = (Rule(KEY, 350, "flushes of the disk's cache", ("block", "sched"), _find),)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Seeks: requests that begin elsewhere than where the one before ended take longer at the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.findings.at_device import (
+    certainty_of,
+    command,
+    cost_of,
+    device_time,
+    disk_names,
+    is_enough,
+    ms,
+    of_wall,
+    on_ram,
+    path_evidence,
+    where_of,
+)
+from analysis.findings.finding import Certainty, Evidence, Finding
+from analysis.findings.rule import Case, Rule
+from analysis.measures.at_device.split import Why
+
+KEY = "device_seeks"
+
+
+def _find(case: Case) -> Sequence[Finding]:
+    time = device_time(case)
+    seeks = time.of.get(Why.SEEKS) if time else None
+    if time is None or seeks is None or not time.far_ns:
+        return []
+    cost = cost_of(case, seeks)
+    if not is_enough(case, cost.value_s):
+        return []
+    sure, doubt = certainty_of(case, cost, "the excess is a difference of means")
+    if sure == Certainty.POSSIBLE:
+        return []  # nearby and far requests take about the same time
+    return [
+        Finding(
+            kind=KEY,
+            what=f"Seeks of {disk_names(case)}: {of_wall(case, cost.value_s)}.",
+            because=[
+                f"{seeks.requests:,} requests after a seek were waited for. Such requests took"
+                f" {ms(time.far_ns)} at the device, those of the same kind that began within 64 KiB of the"
+                f" one before {ms(time.near_ns)}.",
+            ],
+            where=where_of(seeks),
+            cost=cost,
+            evidence=[
+                path_evidence(case, seeks, {"cause": "request"}),
+                Evidence(
+                    "block",
+                    {"op": list(seeks.ops)},
+                    "mean issue to completion, after a seek against without",
+                    "ns",
+                    time.far_ns,
+                    time.near_ns,
+                ),
+            ],
+            certainty=sure,
+            doubt=doubt,
+            remedy=on_ram(case, cost),
+            test=f"on a disk without a moving head: {command(case)}",
+            lines=seeks.lines,
+        )
+    ]
+
+
+RULES = (Rule(KEY, 380, "seeks", ("block", "sched"), _find),)

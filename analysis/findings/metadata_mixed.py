@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The disk's head goes between data, metadata and journal. Where seeks cost nothing, this costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.findings.at_device import (
+    certainty_of,
+    command,
+    device_time,
+    disk_names,
+    is_enough,
+    ms,
+    of_wall,
+    where_of,
+    words_of,
+)
+from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy
+from analysis.findings.rule import Case, Rule
+from analysis.measures.at_device.split import Why
+
+KEY = "metadata_mixed"
+WITH_JOURNAL = ("ext3", "ext4", "xfs", "jfs")
+
+
+def _find(case: Case) -> Sequence[Finding]:
+    time = device_time(case)
+    seeks = time.of.get(Why.SEEKS) if time else None
+    if time is None or seeks is None or not time.seeks_of_mixed or not case.results.block:
+        return []
+    part = time.seek_ns_of_mixed / seeks.ns if seeks.ns else 0.0
+    value = case.ledger.seconds(time.seek_ns_of_mixed)
+    low = min(case.ledger.seconds(seeks.low_ns) * part, value)
+    cost = Cost(value, low, max(value, min(case.ledger.seconds(seeks.high_ns) * part, case.ledger.wall_s)))
+    if not is_enough(case, value):
+        return []
+    sure, doubt = certainty_of(case, cost, "the excess of a seek is a difference of means")
+    if sure == Certainty.POSSIBLE:
+        return []
+    extra = time.far_ns - time.near_ns
+    return [
+        Finding(
+            kind=KEY,
+            what=f"The head of {disk_names(case)} went between data, metadata and journal:"
+            f" {of_wall(case, value)}.",
+            because=[
+                f"{time.seeks_of_mixed:,} requests that were waited for followed one of another class"
+                f" elsewhere on the disk. A seek costs {ms(extra)} here (mean).",
+            ],
+            where=where_of(seeks),
+            cost=cost,
+            evidence=[
+                Evidence(
+                    "block",
+                    {"op": list(seeks.ops)},
+                    "requests waited for, after one of another class, against all after a seek",
+                    "requests",
+                    float(time.seeks_of_mixed),
+                    float(seeks.requests),
+                )
+            ],
+            certainty=sure,
+            doubt=doubt,
+            remedy=_remedy(case, cost),
+            test=f"with the journal on another disk: {command(case)}",
+            lines=seeks.lines,
+        )
+    ]
+
+
+def _remedy(case: Case, cost: Cost) -> Remedy | None:
+    words = words_of(case)
+    if words.get("JOURNAL") or str(words.get("FS", "")).split(":")[0] not in WITH_JOURNAL:
+        return None
+    return Remedy({"JOURNAL": "file"}, "the journal on another disk", Cost(cost.value_s, 0.0, cost.high_s))
+
+
+RULES = (Rule(KEY, 390, "seeks between data and metadata", ("block", "sched"), _find),)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Requests of other programs on the same disk made the workload's take longer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.findings.at_device import (
+    certainty_of,
+    command,
+    cost_of,
+    device_time,
+    disk_names,
+    is_enough,
+    ms,
+    of_wall,
+    path_evidence,
+    seconds,
+    size,
+    where_of,
+)
+from analysis.findings.finding import Evidence, Finding
+from analysis.findings.rule import Case, Rule
+from analysis.measures.at_device.split import Why
+
+KEY = "other_requests"
+
+
+def _find(case: Case) -> Sequence[Finding]:
+    time = device_time(case)
+    slow = time.of.get(Why.OTHERS) if time else None
+    if time is None or slow is None or time.others is None:
+        return []
+    cost = cost_of(case, slow)
+    if not is_enough(case, cost.value_s):
+        return []
+    others = time.others
+    names = ", ".join(others.names)
+    own_s = case.ledger.seconds(others.own_ns)
+    because = [f"{names} had {others.requests:,} requests of {size(others.bytes)} there meanwhile."]
+    evidence = [path_evidence(case, slow, {"cause": "request"})]
+    doubt = ""
+    if others.with_ns:
+        because.append(
+            f"The workload's requests took {ms(others.with_ns)} with one of theirs under way,"
+            f" {ms(others.without_ns)} of the same kind without."
+        )
+        evidence.append(
+            Evidence(
+                "block",
+                {"in_workload": True},
+                "mean queue to completion, with requests of others under way",
+                "ns",
+                others.with_ns,
+                others.without_ns,
+            )
+        )
+        if own_s < 0.9 * cost.value_s:
+            doubt = "the excess is a difference of means"
+    elif not others.is_compared:
+        because.append(
+            f"No request of the workload's was without theirs: {seconds(cost.value_s)} is their part of the"
+            " bytes."
+        )
+        doubt = "there is nothing to compare with: no request of the workload's was without theirs"
+    if own_s >= 0.01 * cost.value_s:
+        because.append(f"{seconds(own_s)} of it was with their requests themselves.")
+    sure, doubt = certainty_of(case, cost, doubt)
+    evidence.append(
+        Evidence("block", {"comm": list(others.names)}, "bytes of others", "B", float(others.bytes), None)
+    )
+    return [
+        Finding(
+            kind=KEY,
+            what=f"Requests of other programs ({names}) at {disk_names(case)} held the workload up:"
+            f" {of_wall(case, cost.value_s)}.",
+            because=because,
+            where=where_of(slow),
+            cost=cost,
+            evidence=evidence,
+            certainty=sure,
+            doubt=doubt,
+            test=f"without {names}: {command(case)}",
+            lines=slow.lines,
+        )
+    ]
+
+
+RULES = (Rule(KEY, 320, "requests of other programs", ("block", "sched"), _find),)

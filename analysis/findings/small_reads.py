@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A reader that goes through a file waits for every small read, as nothing is read ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.findings.at_device import (
+    certainty_of,
+    command,
+    cost_of,
+    device_time,
+    disk_names,
+    is_enough,
+    ms,
+    of_wall,
+    path_evidence,
+    seconds,
+    setting,
+    size,
+    where_of,
+)
+from analysis.findings.finding import Evidence, Finding
+from analysis.findings.rule import Case, Rule
+from analysis.measures.at_device.split import Why
+from analysis.measures.at_device.traits import SMALL_BYTES
+
+KEY = "small_reads"
+USUAL_KB = 128  # the kernel's own readahead
+
+
+def _find(case: Case) -> Sequence[Finding]:
+    time = device_time(case)
+    small = time.of.get(Why.SMALL_READS) if time else None
+    if time is None or small is None or not small.requests:
+        return []
+    cost = cost_of(case, small, small.woken_ns)
+    if not is_enough(case, cost.value_s):
+        return []
+    disk, ahead_kb = disk_names(case), setting(case, "read_ahead_kb")
+    is_off = ahead_kb is not None and ahead_kb << 10 < SMALL_BYTES
+    each, took_ns = small.bytes / small.requests, small.q2d_ns + small.d2c_ns
+    because = [
+        f"Each read brings {size(each)}, {ms(took_ns)} after it was sent (means): one at a time,"
+        f" {size(each / max(took_ns, 1) * 1e9)} a second at most.",
+    ]
+    if ahead_kb is not None:
+        because.append(f"Readahead of {disk}: {ahead_kb:,} kB.")
+    if small.woken_ns:
+        because.append(
+            f"{seconds(case.ledger.seconds(small.woken_ns))} of it until the reader, woken up, had a CPU."
+        )
+    if small.gap_ns:
+        because.append(
+            f"{seconds(case.ledger.seconds(small.gap_ns))} of it by the requests alone, while switches were"
+            " not recorded."
+        )
+    doubt = ""
+    if not is_off:
+        doubt = "the disk's readahead is on: the program, or the file system, did without it"
+    sure, doubt = certainty_of(case, cost, doubt)
+    return [
+        Finding(
+            kind=KEY,
+            what=f"Reading files from begin to end in {small.requests:,} waits for {size(each)} each, without"
+            f" readahead: {of_wall(case, cost.value_s)}.",
+            because=because,
+            where=where_of(small),
+            cost=cost,
+            evidence=[
+                path_evidence(case, small, {"cause": "request"}),
+                Evidence(
+                    "block",
+                    {"op": "read", "class": "data"},
+                    "mean size of the reads that were waited for",
+                    "B",
+                    each,
+                    None,
+                ),
+            ],
+            certainty=sure,
+            doubt=doubt,
+            test=f"blockdev --setra {2 * USUAL_KB} /dev/{disk}; {command(case)}",
+            lines=small.lines,
+        )
+    ]
+
+
+RULES = (Rule(KEY, 360, "reads without readahead", ("block", "sched"), _find),)

@@ -1,0 +1,482 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The critical path's time at requests, split by what made it long: each instant to the first that fits.
+
+    held         held back by a limit of a cgroup, before it was sent
+    others       a request of another program, or the share of a request's time that others' requests added
+    background   the same of the file system's work that ends some time after mkfs: lazy init, discard
+    queue        the request waits for a place in the device's queue, or a thread does to send one
+    flush        a flush of the device's cache
+    small reads  a read of at most 32 KiB of a reader that streams through a file: it was not read ahead
+    cold         a read into the page cache of what the run had not read before
+    bandwidth    other requests of 128 KiB or more with the device
+    latency      other requests with the device
+    machinery    other requests, while a worker of the loop device has them
+
+`seeks` is no part of the sum: the share of all these that is due to the head's movement, as requests that
+begin where the one before ended are faster.
+
+Time in which switches were not recorded is on no path. A thread that reads into the page cache waits for each
+such read, so the time of its own reads there is known all the same: `gap_ns`, in no other figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.at_device.pieces import AtRequests, Part, at_requests, woken_ns
+from analysis.measures.at_device.served import excess_of, kind_of
+from analysis.measures.at_device.traits import (
+    AHEAD,
+    Traits,
+    first_reads,
+    small_streaming_reads,
+    submitters,
+    traits_of,
+)
+from analysis.measures.block.request_owners import Owners
+from analysis.measures.block.seeks import Distances
+from analysis.measures.common.timeline import F64
+from analysis.measures.critical_path.results import NoPath, PathResults, PathRows
+from analysis.measures.critical_path.stretches import NONE, Mask, spans
+from analysis.measures.critical_path.sums import phase_of
+from analysis.tables import function, sched_window
+from analysis.tables.block import Block
+from analysis.tables.load import Tables
+from analysis.tables.store import I64
+
+QUEUE_CAUSE = "queue"  # of analysis/causes: a thread waits for a tag, or for write-back throttling
+LARGE_BYTES = 128 << 10
+LEAST_COMPARED = 20
+READERS_SHARE = 0.95  # of the reads on the path, by one thread: that one is on the path in gaps, too
+LEAST_SHARE = 0.005  # of the path's time: what is less is not looked at closely
+SEEKS_COMPARED_MOST = 400_000
+
+
+class Why(StrEnum):
+    """What a piece's time is due to. All but SEEKS are parts of one sum."""
+
+    HELD = "held"
+    OTHERS = "others"
+    BACKGROUND = "background"
+    QUEUE = "queue"
+    FLUSH = "flush"
+    SMALL_READS = "small reads"
+    COLD = "cold"
+    BANDWIDTH = "bandwidth"
+    LATENCY = "latency"
+    MACHINERY = "machinery"
+    SEEKS = "seeks"
+
+
+@dataclass(frozen=True)
+class WhyTime:
+    """Time of the path with one cause. ns are of all roots, as in Ledger: Ledger.seconds() has their mean."""
+
+    ns: float
+    low_ns: float
+    high_ns: float
+    weak_ns: float
+    queue_ns: float  # of ns: before the issue
+    requests: int  # on the path, each once
+    bytes: int  # of these requests
+    q2d_ns: float  # their mean queue to issue
+    d2c_ns: float  # their mean issue to completion
+    start_ns: int
+    end_ns: int
+    phases: tuple[str, ...]  # that have a tenth of it or more
+    lines: frozenset[str]  # causes of the roots, as the ledger's lines are named
+    ops: tuple[str, ...]  # "read data", most time first
+    names: tuple[str, ...]  # who submitted them
+    places: tuple[str, ...]  # functions in which threads waited for them, most time first
+    woken_ns: int = 0  # ready to run after it, waiting for a CPU
+    gap_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Others:
+    """The requests that others had on the same disks while the workload ran."""
+
+    requests: int
+    bytes: int
+    names: tuple[str, ...]
+    with_ns: float  # mean queue to completion of the workload's that met them; 0: no comparison
+    without_ns: float  # of as large ones that met none
+    own_ns: float  # time of the path at others' requests themselves
+    is_compared: bool  # false: the share is that of the bytes, for want of requests without others'
+
+
+@dataclass(frozen=True)
+class Held:
+    """All requests that a limit held back, whether or not anybody waited."""
+
+    requests: int
+    bytes: int
+    start_ns: int  # the first was sent
+    end_ns: int  # the last was
+
+
+@dataclass(frozen=True)
+class DeviceTime:
+    """The split."""
+
+    total_ns: int
+    of: Mapping[Why, WhyTime]  # without those of no time
+    others: Others | None
+    background: Others | None
+    held: Held | None
+    held_written_share: float  # share of the bytes written to the disks that a limit held back
+    depth_highest: int  # requests at once with the devices
+    depth_on_path: float  # the mean while the path was with a device
+    busy_bytes_s: float  # bytes that the devices moved per second while the path was with one
+    near_ns: float  # mean D2C of requests that begin where the one before ended, as weighed for SEEKS
+    far_ns: float
+    seek_ns_of_mixed: float  # of SEEKS: from a request of another class (data, metadata, journal)
+    seeks_of_mixed: int
+
+
+def measure_device_time(
+    tables: Tables,
+    path: PathResults | NoPath,
+    owners: Owners | None,
+    distances: Distances | None,
+) -> DeviceTime | None:
+    """The split. owners: of the disks' requests. None: no path, no requests on it, or too many pieces."""
+    block = tables.block
+    if isinstance(path, NoPath) or path.rows is None or block is None or not block.rows:
+        return None
+    at = at_requests(path.rows)
+    if not at.ns.sum():
+        return None
+    return _Split(tables, path, path.rows, block, at, owners, distances).made()
+
+
+class _Split:
+    """Weights of the pieces, as they are given to one cause after the other."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        path: PathResults,
+        rows: PathRows,
+        block: Block,
+        at: AtRequests,
+        owners: Owners | None,
+        distances: Distances | None,
+    ) -> None:
+        self.tables, self.path, self.rows, self.block, self.at = tables, path, rows, block, at
+        functions = tables.get(function.TABLE) or {}
+        self.traits: Traits = traits_of(block, functions, owners)
+        self.has_row = at.row >= 0
+        self.row = np.maximum(at.row, 0)
+        self.ns = at.ns.astype(np.float64)
+        self.left = np.ones(at.row.size)
+        self.weights: dict[Why, tuple[F64, F64, F64]] = {}
+        self.gaps: dict[Why, int] = {}
+        self.distances = distances
+
+    def is_(self, mask: Mask) -> Mask:
+        """Which pieces are at requests of the mask over the table block."""
+        return np.asarray(self.has_row & mask[self.row])
+
+    def give(self, why: Why, share: F64 | Mask, low: F64 | None = None, high: F64 | None = None) -> None:
+        """Give a cause its share of what is left of each piece."""
+        value = np.asarray(share, dtype=np.float64)
+        of_low = value if low is None else low
+        of_high = value if high is None else high
+        self.weights[why] = (self.left * value, self.left * of_low, self.left * of_high)
+        self.left = self.left * (1 - value)
+
+    def made(self) -> DeviceTime:
+        at, block, traits = self.at, self.block, self.traits
+        is_queue = at.part == Part.QUEUE
+        self.give(Why.HELD, is_queue & self.is_(traits.is_held))
+        others = self._in_the_way(Why.OTHERS, traits.is_others)
+        background = self._in_the_way(Why.BACKGROUND, traits.is_background & ~traits.is_others)
+        waits_for_place = self._waits_in(QUEUE_CAUSE)
+        # the kernel holds flushes back to send one for many: that wait is the flush's
+        is_flush = self.is_(traits.is_flush) | self._is_labelled("flush")
+        self.give(Why.QUEUE, (is_queue & ~is_flush) | waits_for_place)
+        self.give(Why.FLUSH, is_flush)
+        self._reads()
+        seeks = self._seeks()
+        is_large = self.has_row & (block.bytes[self.row] >= LARGE_BYTES)
+        is_device = at.part == Part.DEVICE
+        self.give(Why.BANDWIDTH, is_device & is_large)
+        self.give(Why.LATENCY, is_device)
+        self.give(Why.MACHINERY, np.ones(at.row.size))
+        times = {why: self._time(why) for why in self.weights}
+        busy_s, moved, depth, highest = self._busy()
+        return DeviceTime(
+            total_ns=int(at.ns.sum()),
+            of={why: time for why, time in times.items() if time is not None},
+            others=others,
+            background=background,
+            held=self._held(),
+            held_written_share=self._held_share(),
+            depth_highest=highest,
+            depth_on_path=depth,
+            busy_bytes_s=moved / busy_s if busy_s else 0.0,
+            near_ns=seeks[0],
+            far_ns=seeks[1],
+            seek_ns_of_mixed=seeks[2],
+            seeks_of_mixed=int(seeks[3]),
+        )
+
+    def _waits_in(self, cause: str) -> Mask:
+        has = np.array([waited.cause == cause for waited in self.rows.causes.waited] + [False])
+        return np.asarray(has[self.at.waiter])
+
+    def _is_labelled(self, op: str) -> Mask:
+        """Of bios to volumes, by their label."""
+        label = self.rows.requests.label
+        is_op = np.array([text == op for text in label.labels] + [False], dtype=np.bool_)
+        return np.asarray(~self.has_row & is_op[label.codes[self.at.request]])
+
+    def _in_the_way(self, why: Why, mask: Mask) -> Others | None:
+        """Give a cause the pieces at these requests, and what they added to other requests."""
+        at, block = self.at, self.block
+        work = self._work_rows(mask)
+        if not work.size:
+            self.give(why, np.zeros(at.row.size))
+            return None
+        itself = self.is_(mask)
+        asked = np.unique(at.row[self.has_row & ~itself & (self.left > 0)])
+        own = ~mask & ~self.traits.is_recorders & ~self.traits.is_held
+        excess = excess_of(block, asked, own, mask)
+        share, low, high = excess.share, excess.low, excess.high
+        bytes_share = self._bytes_share(mask, own)
+        is_compared = bool(excess.is_compared.any()) or not excess.met.any()
+        if not is_compared:
+            # nothing to compare with: at most the others' part of the bytes
+            share = np.where(excess.met, bytes_share, 0.0)
+            low, high = np.zeros(asked.size), share
+        value = itself.astype(np.float64)
+        lows, highs = value.copy(), value.copy()
+        if asked.size:
+            index = np.minimum(np.searchsorted(asked, at.row), asked.size - 1)
+            is_asked = self.has_row & (asked[index] == at.row) & ~itself
+            for target, source in ((value, share), (lows, low), (highs, high)):
+                target[is_asked] = source[index[is_asked]]
+        own_ns = float((self.left * itself * self.ns).sum())
+        self.give(why, value, lows, highs)
+        return Others(
+            requests=int(work.size),
+            bytes=int(block.bytes[work].sum(dtype=np.int64)),
+            names=submitters(block.comm, work),
+            with_ns=excess.with_ns if is_compared else 0.0,
+            without_ns=excess.without_ns if is_compared else 0.0,
+            own_ns=own_ns,
+            is_compared=is_compared,
+        )
+
+    def _work_rows(self, mask: Mask) -> I64:
+        """Rows of the mask in the path's time."""
+        begin, end = int(self.at.begin.min()), int(self.at.end.max())
+        inside = mask & (self.block.queue_ns < end) & (self.block.complete_ns > begin)
+        return np.flatnonzero(inside)
+
+    def _bytes_share(self, mask: Mask, own: Mask) -> float:
+        theirs = self.block.bytes[self._work_rows(mask)].sum(dtype=np.float64)
+        ours = self.block.bytes[self._work_rows(own)].sum(dtype=np.float64)
+        return float(theirs / (theirs + ours)) if theirs else 0.0
+
+    def _reads(self) -> None:
+        block, traits = self.block, self.traits
+        is_read = self.is_(traits.is_buffered_read)
+        if (self.left * is_read * self.ns).sum() < LEAST_SHARE * self.path.total_ns:
+            return
+        reads = np.flatnonzero(traits.is_buffered_read & ~traits.is_others)
+        small = np.zeros(block.rows, dtype=np.bool_)
+        small[reads] = small_streaming_reads(block, reads)
+        cold = np.zeros(block.rows, dtype=np.bool_)
+        cold[reads] = first_reads(block, reads)
+        self.give(Why.SMALL_READS, self.is_(small))
+        self.give(Why.COLD, self.is_(cold))
+        cold &= ~small
+        for why, mask in ((Why.SMALL_READS, small), (Why.COLD, cold)):
+            self.gaps[why] = self._gap_ns(mask, is_ahead_too=why == Why.SMALL_READS)
+
+    def _gap_ns(self, mask: Mask, is_ahead_too: bool) -> int:
+        """Time in which the one thread waited for these reads of its own while switches were not recorded.
+
+        is_ahead_too: it waited for those with the flag of readahead, too.
+        """
+        gaps = self.tables.get(sched_window.TABLE)
+        pid, flags = self.block.read("pid"), self.block.read("flags")
+        if gaps is None or pid is None or not gaps.start_ns.size or not self.path.is_one:
+            return 0
+        # the root, or the thread of the workload that the root waits for
+        pids, counts = np.unique(pid[np.unique(self.at.row[self.is_(mask)])], return_counts=True)
+        if not pids.size or counts.max() < READERS_SHARE * counts.sum():
+            return 0
+        roots = self.rows.roots
+        chosen = mask & (pid == pids[counts.argmax()])
+        if flags is not None and not is_ahead_too:
+            chosen &= flags & AHEAD == 0
+        begin, end = int(roots.begin.min()), int(roots.end.max())
+        read = spans(self.block.queue_ns[chosen], self.block.complete_ns[chosen], begin, end)
+        gap = spans(gaps.start_ns, gaps.end_ns, begin, end)
+        return _common_ns(read.begin, read.end, gap.begin, gap.end)
+
+    def _seeks(self) -> tuple[float, float, float, float]:
+        """Means without and with a seek, ns due to seeks from another class, and how many of these."""
+        at, block, found = self.at, self.block, self.distances
+        nothing = (0.0, 0.0, 0.0, 0.0)
+        is_device = self.has_row & (at.part == Part.DEVICE)
+        if found is None or (is_device * self.ns).sum() < LEAST_SHARE * self.path.total_ns:
+            return nothing
+        far = np.zeros(block.rows, dtype=np.bool_)
+        mixed = np.zeros(block.rows, dtype=np.bool_)
+        far[found.rows[found.is_seek]] = True
+        code = block.class_.codes[found.rows]
+        mixed[found.rows[1:][(code[1:] != code[:-1]) & found.is_seek[1:]]] = True
+        near_rows = found.rows[found.has_previous & ~found.is_seek]
+        far_rows = found.rows[found.is_seek]
+        near_rows = near_rows[:: max(near_rows.size // SEEKS_COMPARED_MOST, 1)]
+        far_rows = far_rows[:: max(far_rows.size // SEEKS_COMPARED_MOST, 1)]
+        near_rows, far_rows = near_rows[block.timed[near_rows]], far_rows[block.timed[far_rows]]
+        near_kinds, far_kinds = kind_of(block, near_rows), kind_of(block, far_rows)
+        near_took = (block.complete_ns[near_rows] - block.issue_ns[near_rows]).astype(np.float64)
+        far_took = (block.complete_ns[far_rows] - block.issue_ns[far_rows]).astype(np.float64)
+        is_far = is_device & far[self.row]
+        kinds = np.where(is_far, kind_of(block, self.row), NONE)
+        share, low, high = (np.zeros(at.row.size) for _ in range(3))
+        sums = [0.0, 0.0, 0.0]
+        for kind in np.unique(kinds[kinds >= 0]).tolist():
+            near, away = near_took[near_kinds == kind], far_took[far_kinds == kind]
+            if near.size < LEAST_COMPARED or away.size < LEAST_COMPARED:
+                continue
+            ratio = float(near.mean() / away.mean())
+            error = ratio * float(
+                np.hypot(
+                    near.std() / near.mean() / np.sqrt(near.size),
+                    away.std() / away.mean() / np.sqrt(away.size),
+                )
+            )
+            mine = kinds == kind
+            share[mine] = max(1 - ratio, 0.0)
+            low[mine], high[mine] = max(1 - ratio - 2 * error, 0.0), min(max(1 - ratio + 2 * error, 0.0), 1.0)
+            weight = float(self.ns[mine].sum())
+            sums = [sums[0] + weight, sums[1] + weight * near.mean(), sums[2] + weight * away.mean()]
+        # of each piece as a whole: this is another view of the same time
+        self.weights[Why.SEEKS] = (share, low, high)
+        is_mixed = self.is_(mixed)
+        total = max(sums[0], 1.0)
+        return (
+            sums[1] / total,
+            sums[2] / total,
+            float((share * is_mixed * self.ns).sum()),
+            float(np.unique(at.row[is_mixed & (share > 0)]).size),
+        )
+
+    def _held(self) -> Held | None:
+        rows = np.flatnonzero(self.traits.is_held)
+        if not rows.size:
+            return None
+        sent = self.block.queue_ns[rows]
+        moved = int(self.block.bytes[rows].sum(dtype=np.int64))
+        return Held(int(rows.size), moved, int(sent.min()), int(sent.max()))
+
+    def _held_share(self) -> float:
+        written = self.block.op.is_("write") & ~self.traits.is_others
+        total = self.block.bytes[written].sum(dtype=np.float64)
+        held = self.block.bytes[written & self.traits.is_held].sum(dtype=np.float64)
+        return float(held / total) if total else 0.0
+
+    def _busy(self) -> tuple[float, float, float, int]:
+        """Seconds of the path with a device, bytes that completed then, mean depth then, highest depth."""
+        at, block = self.at, self.block
+        lasting = np.flatnonzero(block.lasting & (block.complete_ns > block.issue_ns))
+        moments = np.concatenate((block.issue_ns[lasting], block.complete_ns[lasting]))
+        step = np.concatenate((np.ones(lasting.size, np.int32), np.full(lasting.size, -1, np.int32)))
+        order = np.lexsort((step, moments))
+        times, depth = moments[order], np.cumsum(step[order])
+        highest = int(depth.max(initial=0))
+        is_device = at.part == Part.DEVICE
+        path = spans(at.begin[is_device], at.end[is_device], int(at.begin.min()), int(at.end.max()) + 1)
+        busy_ns = float((path.end - path.begin).sum())
+        if not times.size or not busy_ns:
+            return 0.0, 0.0, 0.0, highest
+        # the integral of the depth up to each moment
+        area = np.concatenate(([0.0], np.cumsum(depth[:-1] * np.diff(times).astype(np.float64))))
+
+        def until(t: I64) -> F64:
+            index = np.clip(np.searchsorted(times, t, side="right") - 1, 0, times.size - 1)
+            return np.asarray(area[index] + depth[index] * np.maximum(t - times[index], 0))
+
+        mean = float((until(path.end) - until(path.begin)).sum()) / busy_ns
+        done = block.complete_ns[lasting]
+        inside = np.searchsorted(path.begin, done, side="right") - 1
+        within = (inside >= 0) & (done <= path.end[np.maximum(inside, 0)])
+        moved = float(block.bytes[lasting[within]].sum(dtype=np.float64))
+        return busy_ns / 1e9, moved, mean, highest
+
+    def _time(self, why: Why) -> WhyTime | None:
+        at, block = self.at, self.block
+        value, low, high = self.weights[why]
+        ns = value * self.ns
+        total = float(ns.sum())
+        if not total:
+            return None
+        mine = np.flatnonzero(value > 0)
+        rows = np.unique(at.row[mine][at.row[mine] >= 0])
+        causes = self.rows.causes.waited
+        own, _ = _sums(at.own[mine], ns[mine], len(causes))
+        phases = self.tables.phases
+        phase = phase_of(phases, at.begin[mine])
+        names: tuple[str, ...] = ()
+        if phases is not None:
+            of_phase = {row: float(ns[mine][phase == row].sum()) for row in np.unique(phase).tolist()}
+            large = [row for row, part in of_phase.items() if row >= 0 and part >= total / 10]
+            names = tuple(dict.fromkeys(phases.name[row] for row in large))
+        label = self.rows.requests.label
+        labels, _ = _sums(label.codes[at.request[mine]], ns[mine], len(label.labels))
+        waiter, _ = _sums(at.waiter[mine], ns[mine], len(causes))
+        return WhyTime(
+            ns=total,
+            low_ns=float((low * self.ns * ~at.weak).sum()),
+            high_ns=float((high * self.ns).sum()),
+            weak_ns=float(ns[at.weak].sum()),
+            queue_ns=float(ns[at.part == Part.QUEUE].sum()),
+            requests=int(np.unique(at.request[mine]).size),
+            bytes=int(block.bytes[rows].sum(dtype=np.int64)),
+            q2d_ns=float((block.issue_ns[rows] - block.queue_ns[rows]).mean()) if rows.size else 0.0,
+            d2c_ns=float((block.complete_ns[rows] - block.issue_ns[rows]).mean()) if rows.size else 0.0,
+            start_ns=int(at.begin[mine].min()),
+            end_ns=int(at.end[mine].max()),
+            phases=names,
+            lines=frozenset(causes[code].cause for code in own if code >= 0),
+            ops=tuple(label.labels[code] for code in labels),
+            names=submitters(block.comm, rows) if rows.size else (),
+            places=tuple(dict.fromkeys(causes[code].place for code in waiter if code >= 0)),
+            woken_ns=woken_ns(self.rows, at.own_sleep[mine]) if why in (Why.SMALL_READS, Why.COLD) else 0,
+            gap_ns=self.gaps.get(why, 0),
+        )
+
+
+def _sums(codes: npt.NDArray[np.integer], ns: F64, size: int) -> tuple[list[int], list[float]]:
+    """The codes with time, most first, and their times. NONE is a code, too."""
+    sums = np.bincount(np.asarray(codes, dtype=np.int64) + 1, ns, size + 1)
+    order = np.argsort(-sums, kind="stable")
+    order = order[sums[order] > 0]
+    return [int(code) - 1 for code in order], [float(part) for part in sums[order]]
+
+
+def _common_ns(begin: I64, end: I64, other_begin: I64, other_end: I64) -> int:
+    """Time that lies in both of two unions of spans."""
+    if not begin.size or not other_begin.size:
+        return 0
+
+    def until(t: I64) -> I64:
+        """Time of the first union before t."""
+        before = np.concatenate(([0], np.cumsum(end - begin)))
+        at = np.searchsorted(begin, t, side="right") - 1
+        inside = np.clip(t - begin[np.maximum(at, 0)], 0, (end - begin)[np.maximum(at, 0)])
+        return np.where(at >= 0, before[np.maximum(at, 0)] + inside, 0)
+
+    return int((until(other_end) - until(other_begin)).sum())

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The path's time at requests: each instant goes to one cause, and the causes' times sum to it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.measures.at_device.served import excess_of
+from analysis.measures.at_device.split import DeviceTime, Why
+from analysis.measures.at_device.traits import LEAST_CHAIN, first_reads, small_streaming_reads
+from analysis.tables.block import Block
+from analysis.tables.store import Categorical
+from tests.analysis.device_cases import DIRECT, HELD, case_of, one
+
+
+def _times(folder: Path, own: list[dict[str, Any]], others: list[dict[str, Any]] | None = None) -> DeviceTime:
+    found = case_of(folder, own, others or []).results.device_time
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_causes_sum_to_the_time_at_requests(tmp_path: Path, seed: int) -> None:
+    """Any mix of requests, with others' beside."""
+    rng = random.Random(seed)
+    own = [
+        one(
+            rng.randint(20, 3000),
+            rng.randint(0, 500),
+            rng.choice((0, 0, 900)),
+            rng.choice(("read", "direct", "tag", "flush")),
+            op=rng.choice(("read", "write", "flush")),
+            work_id=rng.choice((0, HELD)),
+            end_io_id=rng.choice((0, DIRECT)),
+            flags=rng.choice((0, 1, 4, 8)),
+            bytes=rng.choice((4096, 65536, 1 << 20)),
+            sector=rng.randrange(0, 1 << 24, 8),
+        )
+        for _ in range(80)
+    ]
+    starts = [rng.randrange(0, 100_000) for _ in range(30)]
+    others = [{"queue_us": t, "issue_us": t + 5, "complete_us": t + rng.randint(50, 2000)} for t in starts]
+    found = _times(tmp_path / "run", own, others)
+    parts = sum(time.ns for why, time in found.of.items() if why != Why.SEEKS)
+    assert parts == pytest.approx(found.total_ns, rel=1e-9)
+    for time in found.of.values():
+        assert 0 <= time.low_ns <= time.high_ns + 1e-6
+    # what the schedule says, without the tables: the time asleep, up to the completion
+    asleep_us = sum(
+        entry["q2d_us"] + entry["d2c_us"] + (entry["held_us"] if entry["columns"]["work_id"] else 0)
+        for entry in own
+    )
+    before_us = sum(entry["held_us"] for entry in own if not entry["columns"]["work_id"])
+    # a request that the thread had sent before it slept is its own all the time
+    assert asleep_us * 1000 <= found.total_ns <= (asleep_us + before_us + 2 * len(own)) * 1000
+
+
+def test_reads_in_a_row_are_a_stream_only_from_some_length_on(tmp_path: Path) -> None:
+    streams = {
+        length: [one(sector=(length << 20) + 8 * i, ino=length) for i in range(length)] for length in (3, 40)
+    }
+    case = case_of(tmp_path / "run", [entry for stream in streams.values() for entry in stream])
+    block = case.tables.block
+    assert block is not None
+    small = small_streaming_reads(block, np.arange(block.rows))
+    assert LEAST_CHAIN > 3
+    assert [int(small[block.ino == length].sum()) for length in (3, 40)] == [0, 40]
+
+
+def test_second_read_of_a_place_is_none_of_the_first(tmp_path: Path) -> None:
+    own = [one(sector=sector) for sector in (800, 1600, 800, 800, 2400)]
+    block = case_of(tmp_path / "run", own).tables.block
+    assert block is not None
+    assert first_reads(block, np.arange(block.rows)).tolist() == [True, True, False, False, True]
+
+
+def _block(begin: list[int], took: list[int]) -> Block:
+    size = len(begin)
+    queue = np.array(begin, dtype=np.int64) + 1
+    same = Categorical(np.zeros(size, dtype=np.int8), ("read",))
+    yes = np.ones(size, dtype=np.bool_)
+    return Block(
+        queue_ns=queue,
+        issue_ns=queue,
+        complete_ns=queue + np.array(took, dtype=np.int64),
+        dev=np.zeros(size, dtype=np.int64),
+        sector=np.arange(size, dtype=np.int64),
+        bytes=np.full(size, 4096),
+        op=same,
+        class_=same,
+        comm=same,
+        in_workload=yes,
+        failed=~yes,
+        timed=yes,
+        lasting=yes,
+        read=lambda _: None,
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_long_requests_that_meet_others_by_chance_are_no_excess(seed: int) -> None:
+    """Times do not depend on others', but long requests meet others more often: that must not count."""
+    rng = np.random.default_rng(seed)
+    own = np.cumsum(rng.integers(5_000, 20_000, 4_000))
+    took = rng.lognormal(7, 1.2, own.size).astype(np.int64)
+    others = np.sort(rng.integers(0, int(own[-1]), 2_000))
+    block = _block([*own.tolist(), *others.tolist()], [*took.tolist(), *([3_000] * others.size)])
+    is_own = np.arange(block.rows) < own.size
+    found = excess_of(block, np.flatnonzero(is_own), is_own, ~is_own)
+    assert found.is_compared.any()
+    assert found.low.max() <= 0.05  # no more than chance
+
+
+@pytest.mark.parametrize("factor", [2, 5])
+def test_excess_is_what_others_added(factor: int) -> None:
+    rng = np.random.default_rng(factor)
+    own = np.arange(4_000, dtype=np.int64) * 50_000
+    others = np.arange(0, int(own[-1]), 400_000, dtype=np.int64)
+    took = rng.integers(8_000, 12_000, own.size)
+    is_slow = (own % 400_000) < 200_000  # the other's request lasts half of the time
+    block = _block(
+        [*own.tolist(), *others.tolist()],
+        [*np.where(is_slow, factor * took, took).tolist(), *([200_000] * others.size)],
+    )
+    is_own = np.arange(block.rows) < own.size
+    found = excess_of(block, np.flatnonzero(is_own), is_own, ~is_own)
+    assert found.share[found.met].mean() == pytest.approx(1 - 1 / factor, abs=0.02)
+    assert np.array_equal(found.met, is_slow)
+    assert found.low.max() <= 1 - 1 / factor <= found.high.max()

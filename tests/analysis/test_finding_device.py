@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the disk itself costs: its queue, flushes, seeks, bandwidth and latency."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis.findings.device_bandwidth import RULES as BANDWIDTH
+from analysis.findings.device_flush import RULES as FLUSH
+from analysis.findings.device_latency import RULES as LATENCY
+from analysis.findings.device_seeks import RULES as SEEKS
+from analysis.findings.metadata_mixed import RULES as MIXED
+from analysis.findings.shallow_queue import RULES as QUEUE
+from tests.analysis.device_cases import DIRECT, case_of, found_by, one
+
+
+def test_waits_for_a_tag_are_the_queue(tmp_path: Path) -> None:
+    own = [one(200, 0, wait="tag", end_io_id=DIRECT, op="write") for _ in range(100)]
+    case = case_of(tmp_path / "run", own, device={"nr_requests": 2})
+    (found,) = found_by(QUEUE, case)
+    assert found.cost.value_s == pytest.approx(100 * 200e-6, rel=0.01)
+    assert found.certainty == "sure"
+    assert "nr_requests is 2" in found.because[0]
+    assert "echo 128 >" in found.test
+    assert not found_by(LATENCY, case)
+
+
+def test_time_before_the_issue_is_the_queue(tmp_path: Path) -> None:
+    own = [one(60, 100, wait="direct", end_io_id=DIRECT) for _ in range(400)]
+    case = case_of(tmp_path / "run", own)
+    (found,) = found_by(QUEUE, case)
+    assert found.cost.value_s == pytest.approx(400 * 100e-6, rel=0.01)
+    assert found.certainty == "likely"
+    (latency,) = found_by(LATENCY, case)
+    assert latency.cost.value_s == pytest.approx(400 * 60e-6, rel=0.01)
+
+
+def test_flushes(tmp_path: Path) -> None:
+    own = [
+        entry
+        for _ in range(50)
+        for entry in (
+            one(100, wait="direct", op="write", end_io_id=DIRECT),
+            one(800, 200, wait="flush", op="flush", bytes=0),
+        )
+    ]
+    words = {"FS": "ext4", "WL": "fio-syncwrite", "MOUNT": "noatime"}
+    case = case_of(tmp_path / "run", own, words=words)
+    (found,) = found_by(FLUSH, case)
+    assert found.cost.value_s == pytest.approx(50 * 1e-3, rel=0.01)
+    assert found.certainty == "sure"
+    assert found.remedy is not None
+    assert found.remedy.words == {"MOUNT": "noatime,barrier=0"}
+    assert not found_by(QUEUE, case)  # a flush's own wait before it is sent is the flush's
+
+
+def test_writes_without_flushes_find_none(tmp_path: Path) -> None:
+    own = [one(500, wait="direct", op="write", end_io_id=DIRECT) for _ in range(50)]
+    assert not found_by(FLUSH, case_of(tmp_path / "run", own))
+
+
+@pytest.mark.parametrize(("far_us", "finds"), [(5000, True), (500, False)])
+def test_seeks_cost_what_they_add(tmp_path: Path, far_us: int, finds: bool) -> None:
+    """Each second request goes elsewhere, every fourth for metadata."""
+    own = []
+    for i in range(60):
+        place = (i % 7 + 1) << 22
+        kind = "metadata" if i % 2 else "data"
+        own.append(one(far_us, wait="direct", end_io_id=DIRECT, sector=place + 16 * i, class_=kind))
+        own.append(one(500, wait="direct", end_io_id=DIRECT, class_=kind))
+    case = case_of(tmp_path / "run", own)
+    found = found_by(SEEKS, case)
+    assert bool(found) == finds
+    if finds:
+        assert found[0].cost.value_s == pytest.approx(60 * 4500e-6, rel=0.05)
+        assert found[0].certainty == "likely"
+        (mixed,) = found_by(MIXED, case)
+        assert mixed.cost.value_s == pytest.approx(59 * 4500e-6, rel=0.05)
+    else:
+        assert not found_by(MIXED, case)
+
+
+def test_large_requests_are_bandwidth_and_small_ones_latency(tmp_path: Path) -> None:
+    own = [one(2000, wait="direct", end_io_id=DIRECT, bytes=1 << 20) for _ in range(40)]
+    own += [one(100, wait="direct", end_io_id=DIRECT) for _ in range(200)]
+    words = {"FS": "ext4", "WL": "fio-randread"}
+    case = case_of(tmp_path / "run", own, words=words)
+    (large,) = found_by(BANDWIDTH, case)
+    assert large.cost.value_s == pytest.approx(40 * 2e-3, rel=0.01)
+    assert large.remedy is not None
+    assert large.remedy.words == {"DISK": "ram"}
+    assert large.remedy.saved.low_s == 0
+    (small,) = found_by(LATENCY, case)
+    assert small.cost.value_s == pytest.approx(200 * 100e-6, rel=0.01)
+    moved = 40 * (1 << 20) + 200 * 4096
+    assert large.evidence[1].inside == pytest.approx(moved / (40 * 2e-3 + 200 * 100e-6), rel=0.01)
