@@ -67,7 +67,7 @@ def find(case: Case) -> Sequence[Finding]:
                 f"The disk had requests of the path for {units.seconds(ledger.seconds(own))} s.",
             ),
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(value, low, high),
+            cost=case.cost(value, low, high),
             evidence=[
                 Evidence("thread_time", {"role": DISK}, "CPU time of its threads", "s", cpu_ns / 1e9, None)
             ],

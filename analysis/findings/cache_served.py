@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis import units
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.app.throughput import moves_bytes
 from analysis.measures.cpu.split import measure_split
@@ -60,7 +60,7 @@ def find(case: Case) -> Sequence[Finding]:
                 f" {units.ns(total_ns / max(count, 1))}.",
             ),
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(value, low, max(high, value)),
+            cost=case.cost(value, low, high),
             evidence=[
                 Evidence("call", {"call": "read", "target": "target"}, "bytes read", "bytes", read, None),
                 Evidence(

@@ -64,7 +64,7 @@ def find(case: Case) -> Sequence[Finding]:
                 f"It waited {wait.pieces:,} times, {units.ns(mean_ns)} on average.",
             ),
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(value, low, high),
+            cost=case.cost(value, low, high),
             evidence=evidence,
             certainty=Certainty.LIKELY if doubt else Certainty.SURE,
             doubt=doubt,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.causes.roles import WORKLOAD
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.idle import idle_cpus
 from analysis.measures.cpu.profile import FunctionRow
@@ -34,7 +34,7 @@ def find(case: Case) -> Sequence[Finding]:
     if not case.counts(value) or value < LEAST_SHARE * ledger.wall_s:
         return []
     cost = ledger.cost(line.ns, line.weak_ns)
-    low, high = cost[1] * part.low, min(cpu_s * part.high + cost[2] - cpu_s, ledger.wall_s)
+    low, high = cost[1] * part.low, cpu_s * part.high + cost[2] - cpu_s
     window = case.results.window
     by_call = _by_call(split, cpu_s, value)
     who = "one thread" if ledger.threads == 1 else f"the mean of {ledger.threads} threads"
@@ -78,7 +78,7 @@ def find(case: Case) -> Sequence[Finding]:
             what=f"{what}: {named}." if named else f"{what}.",
             because=because,
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(value, low, high),
+            cost=case.cost(value, low, high),
             evidence=_evidence(split, in_kernel),
             certainty=Certainty.LIKELY if few else Certainty.SURE,
             doubt=f"only {part.samples} CPU samples tell the kernel from the program" if few else "",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.causes.roles import OTHER
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.programs import Program, measure_programs
 from analysis.measures.cpu.waits import NOT_SEEN, PROGRAMS, CpuWait, kernel_names, measure_cpu_waits
@@ -50,7 +50,7 @@ def find(case: Case) -> Sequence[Finding]:
             what=f"Other programs had the CPU for {case.of_wall(value)} in which the work was ready to run.",
             because=because,
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(value, low, high),
+            cost=case.cost(value, low, high),
             evidence=_evidence(case, programs),
             certainty=Certainty.LIKELY if doubt else Certainty.SURE,
             doubt="; ".join(doubt),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.causes.roles import WORKLOAD
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.waits import CpuWait, kernel_names, measure_cpu_waits
 from analysis.measures.critical_path.owners import IDLE
@@ -43,7 +43,7 @@ def find(case: Case) -> Sequence[Finding]:
             what=f"Idle CPUs took {case.of_wall(value)} to run whoever had been woken.",
             because=because,
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(value, low, high),
+            cost=case.cost(value, low, high),
             evidence=[
                 Evidence(
                     "thread_time",

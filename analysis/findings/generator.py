@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.causes.roles import WORKLOAD
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.split import USER, measure_split
 from analysis.measures.ledger import CPU
@@ -45,11 +45,7 @@ def find(case: Case) -> Sequence[Finding]:
                 f"CPU time by program, kernel included: {', '.join(parts) or 'less than 0.01 s each'}.",
             ),
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(
-                value,
-                min(cost[1] * part.low, value),
-                max(min(cpu_s * part.high + cost[2] - cpu_s, ledger.wall_s), value),
-            ),
+            cost=case.cost(value, cost[1] * part.low, cpu_s * part.high + cost[2] - cpu_s),
             evidence=[
                 Evidence(
                     "thread_time",

@@ -56,7 +56,7 @@ def find(case: Case) -> Sequence[Finding]:
                 f"All {cpus} CPUs together were idle for {units.seconds(found.idle_s)} CPU seconds.",
             ),
             where=Where(window.work_start_ns, window.work_end_ns, threads=(path.name,)),
-            cost=Cost(value, found.low_s, min(max(found.high_s, value), case.ledger.wall_s)),
+            cost=case.cost(value, found.low_s, found.high_s),
             evidence=[
                 Evidence(
                     "counter",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis import units
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.waits import PROGRAMS, kernel_names, whose
 from analysis.measures.critical_path.ends import text_of
@@ -56,7 +56,7 @@ def find(case: Case) -> Sequence[Finding]:
             f" {'programs outside of it' if doubt else who} did.",
             because=(f"Who ran: {listed(names)}.", f"By the waiting thread's stack: {listed(causes)}."),
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(value, low, high),
+            cost=case.cost(value, low, high),
             evidence=[
                 Evidence("wake", {"waker_role": "other"}, "pieces of the path", "", float(pieces), None)
             ],

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis import units
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.critical_path.ends import PAUSE
 from analysis.measures.critical_path.results import PathResults
@@ -34,7 +34,7 @@ def find(case: Case) -> Sequence[Finding]:
             what=f"The workload paused of its own will for {case.of_wall(value)}, in {count:,} sleeps.",
             because=(f"The longest took {units.ns(longest)}; asleep in {places or 'no known function'}.",),
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(value, low, high),
+            cost=case.cost(value, low, high),
             evidence=[
                 Evidence(
                     "thread_time",

@@ -11,7 +11,7 @@ from functools import cached_property
 from analysis import findings as folder
 from analysis import units
 from analysis.discovery import find_listed
-from analysis.findings.finding import Finding
+from analysis.findings.finding import Cost, Finding
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
 from analysis.measures.waits.sleeps import Sleeps, measure_sleeps
@@ -45,6 +45,11 @@ class Case:
         """Seconds of the wall time as findings state them: 13.0 s of 41.8 s (31 %)."""
         share = 100 * seconds / self.ledger.wall_s if self.ledger.wall_s else 0.0
         return f"{units.seconds(seconds)} s of {units.seconds(self.ledger.wall_s)} s ({share:.0f} %)"
+
+    def cost(self, value_s: float, low_s: float, high_s: float) -> Cost:
+        """A cost within the wall time, whose limits enclose it."""
+        value_s = min(max(value_s, 0.0), self.ledger.wall_s)
+        return Cost(value_s, min(max(low_s, 0.0), value_s), min(max(high_s, value_s), self.ledger.wall_s))
 
     def command(self, **words: str) -> str:
         """The command of the run in one line, for a new run directory; words: that differ, "": left out."""

@@ -14,15 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis import units
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.app import phases
 from analysis.measures.app.throughput import middle_ns, moves_bytes, on_target
 from analysis.measures.common.intervals import union
 from analysis.measures.common.timeline import F64, make_timeline, nice_width_ns
 from analysis.measures.common.window import QUANTUM_NS
-from analysis.measures.statistics.batches import batch_means
-from analysis.measures.statistics.trend import Trend, trend
+from analysis.measures.statistics.trend import Trend, mean_error, trend
 from analysis.tables.store import I64
 
 KEY = "steady"
@@ -30,6 +29,7 @@ MOST_BINS = 2_000
 MOST_P = 0.005  # divided by the number of phases that are long enough
 LEAST_CHANGE = 0.2  # of the higher rate
 FIFTHS = 5
+Z_975 = 1.96
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,13 @@ def _finding(case: Case, one: _Series, result: Trend, has_bytes: bool, tests: in
         return None
     falls = last < first
     done, elapsed_s = float((one.rates * one.lengths_s).sum()), float(one.lengths_s.sum())
-    best = batch_means(one.rates[:fifth] if falls else one.rates[-fifth:])
-    half = best.mean.half_width if best is not None and best.mean is not None else None
+    error = mean_error(one.rates[:fifth] if falls else one.rates[-fifth:])
 
     def lost(rate: float) -> float:
         return max(elapsed_s - done / rate, 0.0) if rate > 0 else 0.0
 
     value = lost(higher)
-    low = lost(higher - half) if half is not None else 0.0
-    high = max(lost(higher + half) if half is not None else value, value)
+    low, high = (lost(higher + z * error) if error is not None else 0.0 for z in (-Z_975, Z_975))
     if not case.counts(value):
         return None
     rates = [
@@ -119,7 +117,7 @@ def _finding(case: Case, one: _Series, result: Trend, has_bytes: bool, tests: in
             f" {max(round(result.p * 1000) - 1, 0)} are as steep.",
         ),
         where=Where(one.start_ns, one.end_ns, phases=(one.name,) if one.name else ()),
-        cost=Cost(value, min(low, value), min(high, max(case.ledger.wall_s, value))),
+        cost=case.cost(value, low, high),
         evidence=[
             Evidence(
                 "call",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from analysis import units
 from analysis.causes.roles import RECORDER as ROLE
 from analysis.causes.roles import WORKLOAD
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy, Where
+from analysis.findings.finding import Certainty, Evidence, Finding, Remedy, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.common.tracing_cost import RECORDER, measure_cost
 from analysis.measures.cpu.waits import CpuWait, kernel_names, measure_cpu_waits
@@ -44,25 +44,24 @@ def find(case: Case) -> Sequence[Finding]:
     value = waited_s + in_calls_s * part + rest_s * min(path_s / threads.cpu_s, 1.0)
     low = waited_s + max(in_calls_s - calls_half_s, 0.0) * part
     high = waited_s + min(in_calls_s + rest_s + half_s, path_s)
-    value = min(value, ledger.wall_s)
-    low, high = min(low, value), min(max(high, value), ledger.wall_s)
+    bounded = case.cost(value, low, high)
     if not case.counts(value):
         return []
     window = case.results.window
     recorder_ns = sum(part.ns for part in threads.of(ROLE) if part.is_on_cpu)
     words = run.text("words", "FS") or run.text("words", "DIR")
-    remedy = Remedy({"COLLECT": "none"}, "a run without tracing", Cost(value, low, high)) if words else None
+    remedy = Remedy({"COLLECT": "none"}, "a run without tracing", bounded) if words else None
     return [
         Finding(
             kind=KEY,
-            what=f"Recording this run took about {case.of_wall(value)} of the workload's time.",
+            what=f"Recording this run took about {case.of_wall(bounded.value_s)} of the workload's time.",
             because=(
                 f"BPF programs ran {units.seconds(whole.value * all_s)} s on {run.cpus} CPUs,"
                 f" {units.seconds(in_calls_s)} s of it in the workload's calls.",
                 f"The recorder had a CPU for {units.seconds(waited_s)} s in which the work was ready to run.",
             ),
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(value, low, high),
+            cost=bounded,
             evidence=[
                 Evidence("losses.json", {"recorder": "bpf"}, "CPUs' time", "%", 100 * whole.value, None),
                 Evidence("thread_time", {"role": ROLE}, "CPU time", "s", recorder_ns / 1e9, None),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis import units
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.split import measure_split
 from analysis.measures.ledger import CPU
@@ -58,7 +58,7 @@ def find(case: Case) -> Sequence[Finding]:
             f" at the end: writing took {case.of_wall(value)} on a CPU.",
             because=because,
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(value, low, max(high, value)),
+            cost=case.cost(value, low, high),
             evidence=[
                 Evidence(
                     "call",

@@ -26,6 +26,7 @@ from scipy.signal import lfilter
 from analysis.measures.common.timeline import F64
 
 LEAST_VALUES = 100
+LEAST_FOR_ERROR = 5
 DRAWS = 999
 SEED = 1933
 LARGEST = 0.985  # coefficient
@@ -56,6 +57,15 @@ def _fit(rows: F64) -> tuple[F64, F64, F64, F64]:
     error = drive.std(axis=1) / (1 - coefficient)
     scaled = np.divide(slope, error, out=np.zeros_like(slope), where=error > 0)
     return slope, coefficient, drive, scaled
+
+
+def mean_error(series: Sequence[float] | F64) -> float | None:
+    """Standard error of the mean, beside a trend, of values that resemble each other; None: too few."""
+    values = np.asarray(series, dtype=np.float64)
+    if values.size < LEAST_FOR_ERROR:
+        return None
+    _, coefficient, drive, _ = _fit(values[None, :])
+    return float(drive[0].std() / (1 - coefficient[0]) / np.sqrt(values.size))
 
 
 def trend(series: Sequence[float] | F64) -> Trend | None:
