@@ -8,11 +8,8 @@ from collections.abc import Sequence
 from analysis.causes.rules import rules
 from analysis.findings.at_device import (
     certainty_of,
-    command,
     device_time,
     disk_names,
-    is_enough,
-    of_wall,
     on_ram,
     seconds,
     size,
@@ -36,7 +33,7 @@ def _find(case: Case) -> Sequence[Finding]:
         lambda share: share.request in CLASSES and end_of(share)[0] in (DEVICE, QUEUE)
     )
     cost = Cost(*case.ledger.cost(sum(share.ns for share in shares), sum(share.weak_ns for share in shares)))
-    if factor < LEAST or not is_enough(case, cost.value_s) or written.app is None:
+    if factor < LEAST or not case.counts(cost.value_s) or written.app is None:
         return []
     by_class = {
         name: case.ledger.seconds(sum(share.ns for share in shares if share.request == name))
@@ -49,7 +46,7 @@ def _find(case: Case) -> Sequence[Finding]:
         Finding(
             kind=KEY,
             what=f"Writes of journal and metadata to {disk_names(case)}, {factor:.2f} bytes sent for each"
-            f" written: {of_wall(case, cost.value_s)}.",
+            f" written: {case.of_wall(cost.value_s)}.",
             because=[
                 f"The workload wrote {size(written.app)}; sent were {size(written.data)} of data,"
                 f" {size(written.metadata)} of metadata, {size(written.journal)} of journal.",
@@ -72,7 +69,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=on_ram(case, cost),
-            test=f"with fewer syncs, or the journal on another disk: {command(case)}",
+            test=f"with fewer syncs, or the journal on another disk: {case.command()}",
             lines=frozenset(share.own.cause for share in shares if share.own.cause in known),
         )
     ]

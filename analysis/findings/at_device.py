@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 
 from analysis.findings.finding import Certainty, Cost, Evidence, Remedy, Where
@@ -13,16 +12,8 @@ from analysis.rundir.devices import with_requests
 from analysis.rundir.run import as_int, dig
 from analysis.units import bytes_, figures
 
-LEAST_SHARE = 0.01  # of the workload's wall time: what took less is no finding
-LEAST_S = 0.01
 SURE_SHARE = 0.9  # of a cost that does not rest on weak links, where a finding is sure
-NAMING = ("OUT", "NAME")
 RAM = {"DISK": "ram"}
-
-
-def is_enough(case: Case, seconds: float) -> bool:
-    """Whether so much time is a finding."""
-    return seconds >= max(LEAST_S, LEAST_SHARE * case.ledger.wall_s)
 
 
 def cost_of(case: Case, time: WhyTime, more_ns: float = 0.0) -> Cost:
@@ -63,12 +54,6 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value >= 10 else f"{value:.2f} s"
 
 
-def of_wall(case: Case, value_s: float) -> str:
-    """11.5 s of 39.8 (29 %)."""
-    wall = case.ledger.wall_s
-    return f"{seconds(value_s)} of {wall:.1f} ({100 * value_s / wall:.0f} %)"
-
-
 def count_of(number: int, one: str, many: str) -> str:
     """1,024 requests."""
     return f"{number:,} {one if number == 1 else many}"
@@ -99,15 +84,6 @@ def disk_number(case: Case) -> str:
 def setting(case: Case, name: str) -> int | None:
     """A setting of the disk's queue, as run.json has it."""
     return as_int(dig(case.run.facts, "device", "queue", name))
-
-
-def command(case: Case) -> str:
-    """The command that made the run, without what only named it."""
-    words = dig(case.run.facts, "words")
-    if not isinstance(words, Mapping) or not words:
-        return "the same command"
-    kept = [f"{name}={shlex.quote(str(value))}" for name, value in words.items() if name not in NAMING]
-    return " ".join(("make trace", *kept))
 
 
 def words_of(case: Case) -> Mapping[str, str]:

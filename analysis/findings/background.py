@@ -10,13 +10,10 @@ import numpy as np
 from analysis.findings.at_device import (
     added,
     certainty_of,
-    command,
     cost_of,
     device_time,
     disk_names,
-    is_enough,
     ms,
-    of_wall,
     path_evidence,
     remedy,
     size,
@@ -56,7 +53,7 @@ def _find(case: Case) -> Sequence[Finding]:
         return []
     cost = cost_of(case, slow)
     works = _works(case)
-    if not works or not is_enough(case, cost.value_s):
+    if not works or not case.counts(cost.value_s):
         return []
     work = time.background
     because = [
@@ -94,7 +91,7 @@ def _find(case: Case) -> Sequence[Finding]:
         Finding(
             kind=KEY,
             what=f"Background work of the file system that will end ({names}) took the disk:"
-            f" {of_wall(case, cost.value_s)}.",
+            f" {case.of_wall(cost.value_s)}.",
             because=because,
             where=where_of(slow),
             cost=cost,
@@ -102,7 +99,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=_remedy(case, works, cost),
-            test=f"after {disk_names(case)} shows no more of these requests: {command(case)}",
+            test=f"after {disk_names(case)} shows no more of these requests: {case.command()}",
             lines=slow.lines,
         )
     ]

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 
 from analysis.findings.at_device import (
     certainty_of,
-    command,
     cost_of,
     device_time,
     disk_names,
-    is_enough,
     ms,
-    of_wall,
     path_evidence,
     size,
     where_of,
@@ -31,14 +28,14 @@ def _find(case: Case) -> Sequence[Finding]:
     if time is None or cold is None or block is None or not cold.requests:
         return []
     cost = cost_of(case, cold, cold.woken_ns)
-    if not is_enough(case, cost.value_s):
+    if not case.counts(cost.value_s):
         return []
     read = int(block.bytes[block.op.is_("read")].sum(dtype="int64"))
     sure, doubt = certainty_of(case, cost)
     return [
         Finding(
             kind=KEY,
-            what=f"Reading from {disk_names(case)} what was not in memory: {of_wall(case, cost.value_s)}.",
+            what=f"Reading from {disk_names(case)} what was not in memory: {case.of_wall(cost.value_s)}.",
             because=[
                 f"{cold.requests:,} reads were waited for, each the first of its place in this run:"
                 f" {size(cold.bytes / cold.requests)} and {ms(cold.q2d_ns + cold.d2c_ns)} each (means).",
@@ -59,7 +56,7 @@ def _find(case: Case) -> Sequence[Finding]:
             ],
             certainty=sure,
             doubt=doubt,
-            test=f"a second time in the same mount, with what it reads in memory: {command(case)}",
+            test=f"a second time in the same mount, with what it reads in memory: {case.command()}",
             lines=cold.lines,
         )
     ]

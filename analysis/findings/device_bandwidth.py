@@ -7,13 +7,10 @@ from collections.abc import Sequence
 
 from analysis.findings.at_device import (
     certainty_of,
-    command,
     cost_of,
     device_time,
     disk_names,
-    is_enough,
     ms,
-    of_wall,
     on_ram,
     path_evidence,
     size,
@@ -32,7 +29,7 @@ def _find(case: Case) -> Sequence[Finding]:
     if time is None or mine is None or not mine.requests:
         return []
     cost = cost_of(case, mine)
-    if not is_enough(case, cost.value_s):
+    if not case.counts(cost.value_s):
         return []
     sure, doubt = certainty_of(case, cost)
     each = mine.bytes / mine.requests
@@ -40,7 +37,7 @@ def _find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"The bandwidth of {disk_names(case)}: {of_wall(case, cost.value_s)}.",
+            what=f"The bandwidth of {disk_names(case)}: {case.of_wall(cost.value_s)}.",
             because=[
                 f"{mine.requests:,} requests ({ops}) of {size(each)} were waited for, {ms(mine.d2c_ns)} each"
                 " at the device (means).",
@@ -63,10 +60,10 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=on_ram(case, cost),
-            test=f"on a faster disk: {command(case)}",
+            test=f"on a faster disk: {case.command()}",
             lines=mine.lines,
         )
     ]
 
 
-RULES = (Rule(KEY, 400, "a slow disk", ("block", "sched"), _find),)
+RULES = (Rule(KEY, 400, "a slow disk", ("block", "sched"), _find, is_bound=True),)

@@ -10,13 +10,10 @@ import numpy as np
 from analysis.findings.at_device import (
     added,
     certainty_of,
-    command,
     cost_of,
     device_time,
     disk_names,
-    is_enough,
     ms,
-    of_wall,
     on_ram,
     path_evidence,
     remedy,
@@ -37,7 +34,7 @@ def _find(case: Case) -> Sequence[Finding]:
     if time is None or flush is None or block is None:
         return []
     cost = cost_of(case, flush)
-    if not is_enough(case, cost.value_s):
+    if not case.counts(cost.value_s):
         return []
     writes = np.flatnonzero(block.op.is_("write") & block.timed)
     write_ns = float((block.complete_ns[writes] - block.queue_ns[writes]).mean()) if writes.size else 0.0
@@ -46,7 +43,7 @@ def _find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"Flushes of the cache of {disk_names(case)}: {of_wall(case, cost.value_s)}.",
+            what=f"Flushes of the cache of {disk_names(case)}: {case.of_wall(cost.value_s)}.",
             because=[
                 f"{flush.requests:,} flushes were waited for, {ms(each_ns)} each (mean),"
                 f" {ms(flush.q2d_ns)} of it before the device had them.",
@@ -68,7 +65,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=_remedy(case, cost),
-            test=f"on a disk with a protected cache, or without flushes: {command(case)}",
+            test=f"on a disk with a protected cache, or without flushes: {case.command()}",
             lines=flush.lines,
         )
     ]

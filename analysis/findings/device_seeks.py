@@ -7,13 +7,10 @@ from collections.abc import Sequence
 
 from analysis.findings.at_device import (
     certainty_of,
-    command,
     cost_of,
     device_time,
     disk_names,
-    is_enough,
     ms,
-    of_wall,
     on_ram,
     path_evidence,
     where_of,
@@ -31,7 +28,7 @@ def _find(case: Case) -> Sequence[Finding]:
     if time is None or seeks is None or not time.far_ns:
         return []
     cost = cost_of(case, seeks)
-    if not is_enough(case, cost.value_s):
+    if not case.counts(cost.value_s):
         return []
     sure, doubt = certainty_of(case, cost, "the excess is a difference of means")
     if sure == Certainty.POSSIBLE:
@@ -39,7 +36,7 @@ def _find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"Seeks of {disk_names(case)}: {of_wall(case, cost.value_s)}.",
+            what=f"Seeks of {disk_names(case)}: {case.of_wall(cost.value_s)}.",
             because=[
                 f"{seeks.requests:,} requests after a seek were waited for. Such requests took"
                 f" {ms(time.far_ns)} at the device, those of the same kind that began within 64 KiB of the"
@@ -61,7 +58,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=on_ram(case, cost),
-            test=f"on a disk without a moving head: {command(case)}",
+            test=f"on a disk without a moving head: {case.command()}",
             lines=seeks.lines,
         )
     ]

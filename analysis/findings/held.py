@@ -7,13 +7,10 @@ from collections.abc import Sequence
 
 from analysis.findings.at_device import (
     certainty_of,
-    command,
     cost_of,
     device_time,
     disk_names,
     disk_number,
-    is_enough,
-    of_wall,
     path_evidence,
     size,
     where_of,
@@ -34,9 +31,9 @@ def _find(case: Case) -> Sequence[Finding]:
         return []
     # who dirties pages waits for their write-back, which is as slow as the limit lets it be
     paused = case.ledger.line(PAUSED_BY)
-    paused_ns = paused.ns if paused is not None and time.held_written_share > 0.5 else 0
+    paused_ns = paused.ns if paused is not None and time.slows_writers else 0
     cost = cost_of(case, held, paused_ns)
-    if not is_enough(case, cost.value_s):
+    if not case.counts(cost.value_s):
         return []
     summary, disk = time.held, disk_names(case)
     span_s = max((summary.end_ns - summary.start_ns) / 1e9, 1e-9)
@@ -44,8 +41,9 @@ def _find(case: Case) -> Sequence[Finding]:
         case, cost, "that writers were slowed down by it is concluded" if paused_ns else ""
     )
     because = [
-        f"{summary.requests:,} requests of {size(summary.bytes)} passed the limit in {span_s:.1f} s:"
-        f" {summary.bytes / span_s / 1e6:.1f} MB/s, {summary.requests / span_s:.0f} a second.",
+        f"{summary.requests:,} requests of {size(summary.bytes)} were held. From the first to the last,"
+        f" {span_s:.2f} s, {size(summary.passed_bytes / span_s)} and {summary.passed_requests / span_s:.0f}"
+        " requests a second passed.",
         f"Once sent, each took {held.d2c_ns / 1e6:.2f} ms (mean) at {disk}.",
     ]
     if paused_ns:
@@ -56,7 +54,7 @@ def _find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"A limit of the cgroup (io.max) held I/O to {disk} back: {of_wall(case, cost.value_s)}.",
+            what=f"A limit of the cgroup (io.max) held I/O to {disk} back: {case.of_wall(cost.value_s)}.",
             because=because,
             where=where_of(held),
             cost=cost,
@@ -65,16 +63,16 @@ def _find(case: Case) -> Sequence[Finding]:
                 Evidence(
                     "block",
                     {"work_id": HELD_BY[0]},
-                    "bytes sent per second",
-                    "B/s",
-                    summary.bytes / span_s,
-                    None,
+                    "requests held back, against all that were sent meanwhile",
+                    "requests",
+                    float(summary.requests),
+                    float(summary.passed_requests),
                 ),
             ],
             certainty=sure,
             doubt=doubt,
             test=f"echo '{disk_number(case)} rbps=max wbps=max riops=max wiops=max' > io.max of the cgroup;"
-            f" {command(case)}",
+            f" {case.command()}",
             lines=held.lines | ({PAUSED_BY} if paused_ns else set()),
         )
     ]

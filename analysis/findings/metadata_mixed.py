@@ -7,12 +7,9 @@ from collections.abc import Sequence
 
 from analysis.findings.at_device import (
     certainty_of,
-    command,
     device_time,
     disk_names,
-    is_enough,
     ms,
-    of_wall,
     where_of,
     words_of,
 )
@@ -33,7 +30,7 @@ def _find(case: Case) -> Sequence[Finding]:
     value = case.ledger.seconds(time.seek_ns_of_mixed)
     low = min(case.ledger.seconds(seeks.low_ns) * part, value)
     cost = Cost(value, low, max(value, min(case.ledger.seconds(seeks.high_ns) * part, case.ledger.wall_s)))
-    if not is_enough(case, value):
+    if not case.counts(value):
         return []
     sure, doubt = certainty_of(case, cost, "the excess of a seek is a difference of means")
     if sure == Certainty.POSSIBLE:
@@ -43,7 +40,7 @@ def _find(case: Case) -> Sequence[Finding]:
         Finding(
             kind=KEY,
             what=f"The head of {disk_names(case)} went between data, metadata and journal:"
-            f" {of_wall(case, value)}.",
+            f" {case.of_wall(value)}.",
             because=[
                 f"{time.seeks_of_mixed:,} requests that were waited for followed one of another class"
                 f" elsewhere on the disk. A seek costs {ms(extra)} here (mean).",
@@ -63,7 +60,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=_remedy(case, cost),
-            test=f"with the journal on another disk: {command(case)}",
+            test=f"with the journal on another disk: {case.command()}",
             lines=seeks.lines,
         )
     ]

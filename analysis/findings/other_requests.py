@@ -7,13 +7,10 @@ from collections.abc import Sequence
 
 from analysis.findings.at_device import (
     certainty_of,
-    command,
     cost_of,
     device_time,
     disk_names,
-    is_enough,
     ms,
-    of_wall,
     path_evidence,
     seconds,
     size,
@@ -32,7 +29,7 @@ def _find(case: Case) -> Sequence[Finding]:
     if time is None or slow is None or time.others is None:
         return []
     cost = cost_of(case, slow)
-    if not is_enough(case, cost.value_s):
+    if not case.counts(cost.value_s):
         return []
     others = time.others
     names = ", ".join(others.names)
@@ -73,14 +70,14 @@ def _find(case: Case) -> Sequence[Finding]:
         Finding(
             kind=KEY,
             what=f"Requests of other programs ({names}) at {disk_names(case)} held the workload up:"
-            f" {of_wall(case, cost.value_s)}.",
+            f" {case.of_wall(cost.value_s)}.",
             because=because,
             where=where_of(slow),
             cost=cost,
             evidence=evidence,
             certainty=sure,
             doubt=doubt,
-            test=f"without {names}: {command(case)}",
+            test=f"without {names}: {case.command()}",
             lines=slow.lines,
         )
     ]

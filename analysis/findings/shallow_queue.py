@@ -7,13 +7,10 @@ from collections.abc import Sequence
 
 from analysis.findings.at_device import (
     certainty_of,
-    command,
     cost_of,
     device_time,
     disk_names,
-    is_enough,
     ms,
-    of_wall,
     path_evidence,
     setting,
     where_of,
@@ -36,7 +33,7 @@ def _find(case: Case) -> Sequence[Finding]:
     if time is None or queued is None:
         return []
     cost = cost_of(case, queued)
-    if not is_enough(case, cost.value_s):
+    if not case.counts(cost.value_s):
         return []
     disk, limit = disk_names(case), setting(case, "nr_requests")
     scheduler = case.run.text("device", "scheduler")
@@ -57,19 +54,19 @@ def _find(case: Case) -> Sequence[Finding]:
         because.append(
             f"Write-back throttling let them wait (wbt_lat_usec {setting(case, 'wbt_lat_usec') or 0})."
         )
-        test = f"echo 0 > /sys/block/{disk}/queue/wbt_lat_usec; {command(case)}"
+        test = f"echo 0 > /sys/block/{disk}/queue/wbt_lat_usec; {case.command()}"
     elif is_full:
         # the same number again would change nothing, even where the queue is smaller than it says
         deep = DEEP if limit != DEEP else DEEP // 2
-        test = f"echo {deep} > /sys/block/{disk}/queue/nr_requests; {command(case)}"
+        test = f"echo {deep} > /sys/block/{disk}/queue/nr_requests; {case.command()}"
     else:
-        test = f"echo none > /sys/block/{disk}/queue/scheduler; {command(case)}"
+        test = f"echo none > /sys/block/{disk}/queue/scheduler; {case.command()}"
     sure, doubt = certainty_of(case, cost, doubt)
     of_what = "write-back throttling" if is_wbt else f"a place in the queue of {disk}"
     return [
         Finding(
             kind=KEY,
-            what=f"Requests waited for {of_what}: {of_wall(case, cost.value_s)}.",
+            what=f"Requests waited for {of_what}: {case.of_wall(cost.value_s)}.",
             because=because,
             where=where_of(queued),
             cost=cost,

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 
 from analysis.findings.at_device import (
     certainty_of,
-    command,
     cost_of,
     device_time,
     disk_names,
-    is_enough,
     ms,
-    of_wall,
     path_evidence,
     seconds,
     setting,
@@ -35,7 +32,7 @@ def _find(case: Case) -> Sequence[Finding]:
     if time is None or small is None or not small.requests:
         return []
     cost = cost_of(case, small, small.woken_ns)
-    if not is_enough(case, cost.value_s):
+    if not case.counts(cost.value_s):
         return []
     disk, ahead_kb = disk_names(case), setting(case, "read_ahead_kb")
     is_off = ahead_kb is not None and ahead_kb << 10 < SMALL_BYTES
@@ -63,7 +60,7 @@ def _find(case: Case) -> Sequence[Finding]:
         Finding(
             kind=KEY,
             what=f"Reading files from begin to end in {small.requests:,} waits for {size(each)} each, without"
-            f" readahead: {of_wall(case, cost.value_s)}.",
+            f" readahead: {case.of_wall(cost.value_s)}.",
             because=because,
             where=where_of(small),
             cost=cost,
@@ -80,7 +77,7 @@ def _find(case: Case) -> Sequence[Finding]:
             ],
             certainty=sure,
             doubt=doubt,
-            test=f"blockdev --setra {2 * USUAL_KB} /dev/{disk}; {command(case)}",
+            test=f"blockdev --setra {2 * USUAL_KB} /dev/{disk}; {case.command()}",
             lines=small.lines,
         )
     ]

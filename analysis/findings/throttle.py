@@ -33,8 +33,9 @@ SMALL_SHARE = (
 
 
 def find(case: Case) -> Sequence[Finding]:
-    """At most one finding: all pauses of the workload's own writers."""
-    if case.sleeps is None:
+    """At most one finding: pauses of the workload's own writers that no limit on the disk explains."""
+    device = case.results.device_time
+    if case.sleeps is None or (device is not None and device.slows_writers):
         return []
     sleeps = case.sleeps.of(PLAIN, KEY)
     cost = cost_of(case, sleeps.total_ns)

@@ -166,6 +166,7 @@ def measure(
             path,
             block.disk_owners if block is not None else None,
             block.seeks.distances if block is not None else None,
+            device.depth,
         ),
         memory=measure_memory(tables.counter, timeline) if tables.counter else None,
         correlations=measure_correlations(

@@ -44,17 +44,21 @@ from analysis.measures.common.timeline import F64
 from analysis.measures.critical_path.results import NoPath, PathResults, PathRows
 from analysis.measures.critical_path.stretches import NONE, Mask, spans
 from analysis.measures.critical_path.sums import phase_of
+from analysis.measures.device.depth_steps import in_order
+from analysis.measures.device.results import DepthResults
 from analysis.tables import function, sched_window
-from analysis.tables.block import Block
+from analysis.tables.block import Block, parts
 from analysis.tables.load import Tables
 from analysis.tables.store import I64
 
 QUEUE_CAUSE = "queue"  # of analysis/causes: a thread waits for a tag, or for write-back throttling
+MOST_HELD = 0.5  # of the bytes written
 LARGE_BYTES = 128 << 10
 LEAST_COMPARED = 20
 READERS_SHARE = 0.95  # of the reads on the path, by one thread: that one is on the path in gaps, too
 LEAST_SHARE = 0.005  # of the path's time: what is less is not looked at closely
 SEEKS_COMPARED_MOST = 400_000
+READS_MOST = 2_000_000
 
 
 class Why(StrEnum):
@@ -112,12 +116,14 @@ class Others:
 
 @dataclass(frozen=True)
 class Held:
-    """All requests that a limit held back, whether or not anybody waited."""
+    """All requests that a limit held back, whether or not anybody waited, and what passed it meanwhile."""
 
     requests: int
     bytes: int
     start_ns: int  # the first was sent
     end_ns: int  # the last was
+    passed_requests: int  # from the first on, up to the last: those that were not held, too
+    passed_bytes: int
 
 
 @dataclass(frozen=True)
@@ -138,12 +144,18 @@ class DeviceTime:
     seek_ns_of_mixed: float  # of SEEKS: from a request of another class (data, metadata, journal)
     seeks_of_mixed: int
 
+    @property
+    def slows_writers(self) -> bool:
+        """Whether a limit held back most of what was written: who dirties pages then waits for the limit."""
+        return self.held_written_share > MOST_HELD
+
 
 def measure_device_time(
     tables: Tables,
     path: PathResults | NoPath,
     owners: Owners | None,
     distances: Distances | None,
+    depth: DepthResults | None,
 ) -> DeviceTime | None:
     """The split. owners: of the disks' requests. None: no path, no requests on it, or too many pieces."""
     block = tables.block
@@ -152,7 +164,8 @@ def measure_device_time(
     at = at_requests(path.rows)
     if not at.ns.sum():
         return None
-    return _Split(tables, path, path.rows, block, at, owners, distances).made()
+    highest = int(depth.at_device.highest.max(initial=0)) if depth is not None else 0
+    return _Split(tables, path, path.rows, block, at, owners, distances, highest).made()
 
 
 class _Split:
@@ -167,6 +180,7 @@ class _Split:
         at: AtRequests,
         owners: Owners | None,
         distances: Distances | None,
+        depth_highest: int,
     ) -> None:
         self.tables, self.path, self.rows, self.block, self.at = tables, path, rows, block, at
         functions = tables.get(function.TABLE) or {}
@@ -178,6 +192,7 @@ class _Split:
         self.weights: dict[Why, tuple[F64, F64, F64]] = {}
         self.gaps: dict[Why, int] = {}
         self.distances = distances
+        self.depth_highest = depth_highest
 
     def is_(self, mask: Mask) -> Mask:
         """Which pieces are at requests of the mask over the table block."""
@@ -210,7 +225,7 @@ class _Split:
         self.give(Why.LATENCY, is_device)
         self.give(Why.MACHINERY, np.ones(at.row.size))
         times = {why: self._time(why) for why in self.weights}
-        busy_s, moved, depth, highest = self._busy()
+        bytes_s, depth = self._busy()
         return DeviceTime(
             total_ns=int(at.ns.sum()),
             of={why: time for why, time in times.items() if time is not None},
@@ -218,9 +233,9 @@ class _Split:
             background=background,
             held=self._held(),
             held_written_share=self._held_share(),
-            depth_highest=highest,
+            depth_highest=self.depth_highest,
             depth_on_path=depth,
-            busy_bytes_s=moved / busy_s if busy_s else 0.0,
+            busy_bytes_s=bytes_s,
             near_ns=seeks[0],
             far_ns=seeks[1],
             seek_ns_of_mixed=seeks[2],
@@ -291,12 +306,21 @@ class _Split:
         if (self.left * is_read * self.ns).sum() < LEAST_SHARE * self.path.total_ns:
             return
         reads = np.flatnonzero(traits.is_buffered_read & ~traits.is_others)
+        waited = np.unique(self.at.row[is_read])
         small = np.zeros(block.rows, dtype=np.bool_)
-        small[reads] = small_streaming_reads(block, reads)
+        # of very many only those on the path, as each of such a stream is
+        chosen = reads if reads.size <= READS_MOST else waited
+        small[chosen] = small_streaming_reads(block, chosen)
+        # and whether one of these was read before
+        places = np.unique(block.sector[waited])
+        index = np.minimum(np.searchsorted(places, block.sector[reads]), places.size - 1)
+        same = reads[places[index] == block.sector[reads]]
         cold = np.zeros(block.rows, dtype=np.bool_)
-        cold[reads] = first_reads(block, reads)
+        cold[same] = first_reads(block, same)
         self.give(Why.SMALL_READS, self.is_(small))
         self.give(Why.COLD, self.is_(cold))
+        # in gaps, cold is what was read again nowhere on the path
+        cold[reads] |= places[index] != block.sector[reads]
         cold &= ~small
         for why, mask in ((Why.SMALL_READS, small), (Why.COLD, cold)):
             self.gaps[why] = self._gap_ns(mask, is_ahead_too=why == Why.SMALL_READS)
@@ -379,8 +403,11 @@ class _Split:
         if not rows.size:
             return None
         sent = self.block.queue_ns[rows]
+        first, last = int(sent.min()), int(sent.max())
         moved = int(self.block.bytes[rows].sum(dtype=np.int64))
-        return Held(int(rows.size), moved, int(sent.min()), int(sent.max()))
+        passed = (self.block.queue_ns >= first) & (self.block.queue_ns < last) & ~self.traits.is_others
+        passed_bytes = int(self.block.bytes[passed].sum(dtype=np.int64))
+        return Held(int(rows.size), moved, first, last, int(passed.sum()), passed_bytes)
 
     def _held_share(self) -> float:
         written = self.block.op.is_("write") & ~self.traits.is_others
@@ -388,33 +415,26 @@ class _Split:
         held = self.block.bytes[written & self.traits.is_held].sum(dtype=np.float64)
         return float(held / total) if total else 0.0
 
-    def _busy(self) -> tuple[float, float, float, int]:
-        """Seconds of the path with a device, bytes that completed then, mean depth then, highest depth."""
+    def _busy(self) -> tuple[float, float]:
+        """Bytes that completed per second of the path's time with a device, and the mean depth meanwhile."""
         at, block = self.at, self.block
-        lasting = np.flatnonzero(block.lasting & (block.complete_ns > block.issue_ns))
-        moments = np.concatenate((block.issue_ns[lasting], block.complete_ns[lasting]))
-        step = np.concatenate((np.ones(lasting.size, np.int32), np.full(lasting.size, -1, np.int32)))
-        order = np.lexsort((step, moments))
-        times, depth = moments[order], np.cumsum(step[order])
-        highest = int(depth.max(initial=0))
-        is_device = at.part == Part.DEVICE
-        path = spans(at.begin[is_device], at.end[is_device], int(at.begin.min()), int(at.end.max()) + 1)
+        pieces = np.flatnonzero(at.part == Part.DEVICE)
+        begin, end = at.begin[pieces], at.end[pieces]
+        path = spans(begin, end, int(at.begin.min()), int(at.end.max()) + 1)
         busy_ns = float((path.end - path.begin).sum())
-        if not times.size or not busy_ns:
-            return 0.0, 0.0, 0.0, highest
-        # the integral of the depth up to each moment
-        area = np.concatenate(([0.0], np.cumsum(depth[:-1] * np.diff(times).astype(np.float64))))
-
-        def until(t: I64) -> F64:
-            index = np.clip(np.searchsorted(times, t, side="right") - 1, 0, times.size - 1)
-            return np.asarray(area[index] + depth[index] * np.maximum(t - times[index], 0))
-
-        mean = float((until(path.end) - until(path.begin)).sum()) / busy_ns
-        done = block.complete_ns[lasting]
-        inside = np.searchsorted(path.begin, done, side="right") - 1
-        within = (inside >= 0) & (done <= path.end[np.maximum(inside, 0)])
-        moved = float(block.bytes[lasting[within]].sum(dtype=np.float64))
-        return busy_ns / 1e9, moved, mean, highest
+        if not busy_ns:
+            return 0.0, 0.0
+        middle = (begin + end) // 2
+        issued = np.searchsorted(in_order(block.issue_ns, block.lasting), middle, side="right")
+        ended = np.searchsorted(in_order(block.complete_ns, block.lasting), middle, side="right")
+        depth = float(np.average(issued - ended, weights=np.maximum(end - begin, 1)))
+        moved = 0.0
+        for part in parts(block.rows):
+            done = block.complete_ns[part]
+            inside = np.searchsorted(path.begin, done, side="right") - 1
+            within = (inside >= 0) & (done <= path.end[np.maximum(inside, 0)]) & block.lasting[part]
+            moved += float(block.bytes[part][within].sum(dtype=np.float64))
+        return moved / busy_ns * 1e9, depth
 
     def _time(self, why: Why) -> WhyTime | None:
         at, block = self.at, self.block
