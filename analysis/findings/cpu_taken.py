@@ -17,7 +17,7 @@ from analysis.tables import thread, thread_time
 KEY = "cpu_taken"
 LEAST_NAMED = 0.1  # of what was taken
 MOST_NAMED = 3
-MOST_NOT_SEEN = 0.1  # of the cost, for a finding that is sure
+MOST_NOT_SEEN, MOST_WEAK = 0.1, 0.2  # of the cost, for a finding that is sure
 
 
 def find(case: Case) -> Sequence[Finding]:
@@ -33,15 +33,14 @@ def find(case: Case) -> Sequence[Finding]:
     window = case.results.window
     because, named = _who(programs, value)
     mean_ns = wait.ns / wait.pieces if wait.pieces else 0.0
-    because.append(
-        f"The workload, or a thread that it waited for, was held up {wait.pieces:,} times,"
-        f" {units.ns(mean_ns)} on average."
-    )
+    because.append(f"It was held up {wait.pieces:,} times, {units.ns(mean_ns)} on average.")
     doubt = []
     if ledger.basis != PATH:
         doubt.append(f"without the critical path this is the mean of the workload's {ledger.threads} threads")
     if not_seen.ns > MOST_NOT_SEEN * wait.ns:
         doubt.append(f"who ran was not seen for {units.seconds(ledger.seconds(not_seen.ns))} s")
+    if wait.weak_ns > MOST_WEAK * wait.ns:
+        doubt.append(f"{units.seconds(ledger.seconds(wait.weak_ns))} s rest on a guess who ended a sleep")
     if not programs:
         doubt.append("which program it was is not recorded")
     return [
@@ -66,14 +65,10 @@ def _who(programs: list[Program], seconds: float) -> tuple[list[str], list[str]]
     if not taken:
         return [], []
     shown = [program for program in programs if program.taken_ns >= LEAST_NAMED * taken][:MOST_NAMED]
-    parts = [
-        f"{program.name} {units.seconds(program.taken_ns / taken * seconds)} s"
-        f" (it used {units.seconds(program.cpu_ns / 1e9)} s of CPU)"
-        for program in shown
-    ]
-    sentence = f"By the CPU time that each used meanwhile: {', '.join(parts)}"
+    parts = [f"{program.name} {units.seconds(program.taken_ns / taken * seconds)} s" for program in shown]
     rest = len(programs) - len(shown)
-    sentence += f"; {rest} more, each less." if rest else "."
+    more = f"; {rest} more" if rest else ""
+    sentence = f"By the CPU time that each used meanwhile it was {', '.join(parts)}{more}."
     return [sentence], [program.name for program in shown]
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Waits for a program outside the workload: it ran, and then woke the workload or whom that waited for."""
+"""Waits of the workload's own will for a program outside of it: a server, the other end of a pipe.
+
+Where a thread waits within the kernel, for a lock or a commit that another program has, that is the cause.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.share import Share
 from analysis.measures.critical_path.sums import NOT_LOGGED
 from analysis.measures.ledger import PATH
+from analysis.measures.threads.parts import VOLUNTARY
 from analysis.tables import thread
 
 KEY = "other_programs"
@@ -26,7 +30,7 @@ def find(case: Case) -> Sequence[Finding]:
 
     def is_theirs(share: Share) -> bool:
         ran = share.kind in (Kind.CPU, Kind.UNLOGGED) and not share.is_below
-        return ran and whose(share, kernel) == PROGRAMS
+        return ran and share.own.cause in VOLUNTARY and whose(share, kernel) == PROGRAMS
 
     shares = ledger.shares(is_theirs)
     ns, weak_ns = sum(share.ns for share in shares), sum(share.weak_ns for share in shares)

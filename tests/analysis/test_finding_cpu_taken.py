@@ -33,7 +33,8 @@ def test_hog_is_found_by_name(tmp_path: Path) -> None:
     assert finding.cost.value_s == pytest.approx(3.6, rel=1e-3)
     assert finding.certainty == Certainty.SURE
     assert "3.60 s of 10.0 s (36 %)" in finding.what
-    assert "hog 3.60 s (it used 9.00 s of CPU)" in finding.because[0]
+    assert finding.because[0] == "By the CPU time that each used meanwhile it was hog 3.60 s."
+    assert finding.evidence[1].inside == pytest.approx(9.0)
     assert finding.test == "stop hog, then: make trace FS=ext4 WL=compilebench"
     assert finding.lines == {"others"}
 

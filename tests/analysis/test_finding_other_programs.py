@@ -30,6 +30,7 @@ def test_kernel_threads_are_no_programs(tmp_path: Path) -> None:
         share(4.0),
         share(3.0, Kind.CPU, OTHER, "ksoftirqd/0", "device_read"),
         share(2.0, Kind.CPU, FILESYSTEM, "jbd2/loop3-8", "commit"),
-        share(1.0, Kind.CPU, OTHER, NOT_LOGGED, "device_read", is_below=True),
+        share(0.5, Kind.CPU, OTHER, NOT_LOGGED, "device_read", is_below=True),
+        share(0.5, Kind.CPU, OTHER, "fsfreeze", "lock"),
     ]
     assert not other_programs.find(case_of(tmp_path / "r", spec_of(on_cpu(1, 4000)), path_of(shares)))
