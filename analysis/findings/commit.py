@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The workload's own syncs: fsync() and its kin wait for data, the journal's commit and the disk's cache."""
+"""The workload's own syncs: fsync() and its kin wait for data, the journal's commit and the disk's cache.
+
+A workload that syncs goes on at the speed of its syncs: that is a bound, and what slows it down comes first.
+"""
 
 from __future__ import annotations
 
@@ -20,4 +23,4 @@ def find(case: Case) -> Sequence[Finding]:
     return made_finding(case, KEY, case.sleeps.of(SYNC_CALL), SYNC_CALLS, "waited until the disk had it")
 
 
-RULES = (Rule(key=KEY, order=6, sought="its own fsync()", collectors=("threads",), find=find),)
+RULES = (Rule(key=KEY, order=6, sought="its own fsync()", collectors=("threads",), find=find, is_bound=True),)

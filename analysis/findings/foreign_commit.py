@@ -27,6 +27,7 @@ WHAT = {
     "handle": "for the transaction to take handles again",
 }
 WHAT |= {"log_space": "for room in the journal that these commits filled", "commit": "for the commit itself"}
+FOR_JBD2 = ("log_space", "commit", "handle")
 WEAK = 0.1  # share of the time in which it is a guess who ended a sleep
 
 
@@ -35,8 +36,8 @@ def find(case: Case) -> Sequence[Finding]:
     if case.sleeps is None:
         return []
     sleeps = case.sleeps.of(FOREIGN)
-    # room in the journal was waited for whoever ended the sleep
-    guessed = sleeps.where(~sleeps.cause.is_("log_space"))
+    # the call path of the others tells that the journal's thread ended the sleep
+    guessed = sleeps.where(~sleeps.cause.is_in(FOR_JBD2))
     cost = cost_of(case, sleeps.total_ns, guessed.total_weak_ns)
     askers = askers_of(case.tables, case.results.window)
     if not case.counts(cost.value_s) or askers is None or not askers.others:

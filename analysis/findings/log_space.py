@@ -17,11 +17,12 @@ from analysis.findings.sleeping import (
     cost_of,
     rate_evidence,
     remedy_of,
+    seconds,
     stops,
     stops_text,
     where_of,
 )
-from analysis.measures.waits.explained import PLAIN
+from analysis.measures.waits.explained import FOR_SPACE, PLAIN
 from analysis.measures.waits.journal import Journal, journal_of, larger_words
 from analysis.measures.waits.meanwhile import overlaps, written
 from analysis.measures.waits.sleeps import Sleeps
@@ -31,6 +32,7 @@ from analysis.units import bytes_
 
 KEY = "log_space"
 COMMITS = ("jbd2_commit", "xfs_log_force")
+LEAST_BEHIND = 0.1  # of the time: waits for locks that make the finding less sure
 LEAST_OF_WRITES = 0.5  # of the bytes written meanwhile: a submitter with more is named
 
 
@@ -38,7 +40,10 @@ def find(case: Case) -> Sequence[Finding]:
     """At most one finding: all waits for room that nothing more specific explains."""
     if case.sleeps is None:
         return []
-    sleeps = case.sleeps.of(PLAIN, KEY)
+    all_ = case.sleeps
+    own = all_.explained.is_(PLAIN) & all_.cause.is_(KEY)
+    behind = all_.of(FOR_SPACE)
+    sleeps = all_.where(own | all_.explained.is_(FOR_SPACE))
     cost = cost_of(case, sleeps.total_ns)
     if not case.counts(cost.value_s):
         return []
@@ -50,13 +55,21 @@ def find(case: Case) -> Sequence[Finding]:
     size = f" of {bytes_(journal.size_bytes)}" if journal.size_bytes else ""
     how = f", {stops_text(sleeps)}" if sleeps.is_timed else ""
     waited = f"In {calls_text(case, sleeps)} it waited for room{how}." if calls_text(case, sleeps) else ""
-    certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
+    doubts, behind_text = [], ""
+    if behind.total_ns:
+        behind_s = case.ledger.seconds(behind.total_ns)
+        behind_text = (
+            f"{seconds(behind_s)} of it for locks, while a thread waited for room: {behind.count:,} sleeps."
+        )
+        if behind.total_ns > LEAST_BEHIND * sleeps.total_ns:
+            doubts.append("that the locks' holders waited for room is concluded from the time")
+    certainty, doubt = certainty_of(case, sleeps, doubts, ("sched", "threads"))
     number = f"{spans[0].size:,} times: " if sleeps.is_timed else ""
     return [
         Finding(
             kind=KEY,
             what=f"The {journal.name}{size} was full {number}{case.of_wall(cost.value_s)}.",
-            because=[text for text in (waited, commit_text, write_text, rate_text) if text],
+            because=[text for text in (waited, behind_text, commit_text, write_text, rate_text) if text],
             where=where_of(case, sleeps),
             cost=cost,
             evidence=[
@@ -70,7 +83,7 @@ def find(case: Case) -> Sequence[Finding]:
             doubt=doubt,
             remedy=_remedy(case, journal, sleeps, cost),
             test=case.command() + "   on a file system made with a larger " + journal.name,
-            lines=frozenset({KEY}),
+            lines=frozenset(sleeps.cause.present()),
         )
     ]
 

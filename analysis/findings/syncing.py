@@ -19,6 +19,7 @@ from analysis.findings.sleeping import (
 )
 from analysis.measures.critical_path.ends import text_of
 from analysis.measures.ledger import CPU, OTHERS, READY_LINE
+from analysis.measures.waits.explained import FOREIGN
 from analysis.measures.waits.flushes import flushes_in
 from analysis.measures.waits.sleeps import Sleeps
 from analysis.units import ns
@@ -52,7 +53,7 @@ def made_finding(
     count, total_ns, evidence = _calls(case, families)
     lines = set(sleeps.cause.present())
     is_whole = count and (key != "sync_write" or sleeps.count >= MOST * count)
-    in_calls = case.ledger.seconds(total_ns)
+    in_calls = case.ledger.seconds(total_ns - _others_ns(case, sleeps))
     if is_whole and cost.value_s < in_calls <= case.ledger.wall_s:
         # all of these calls is the sync's: what they did not sleep, they ran or waited for a CPU
         cost = Cost(in_calls, cost.low_s, max(in_calls, cost.high_s))
@@ -99,6 +100,14 @@ def made_finding(
             lines=frozenset(lines),
         )
     ]
+
+
+def _others_ns(case: Case, sleeps: Sleeps) -> int:
+    """Time in the same calls that other processes' syncs took: their finding has it."""
+    if case.sleeps is None:
+        return 0
+    others = case.sleeps.of(FOREIGN)
+    return int(others.ns[others.call.is_in(sleeps.call.present())].sum())
 
 
 def _calls(case: Case, families: Sequence[str]) -> tuple[int, int, list[Evidence]]:

@@ -13,6 +13,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from analysis.measures.common.intervals import joined
 from analysis.tables import event
 from analysis.tables.load import Tables
 from analysis.tables.store import I64, Categorical
@@ -27,6 +28,7 @@ COMMITS = (
 )
 # another process's call waits for these; every other reason is the file system's own need
 ASKED = ("fsync", "sync", "syncfs", "asked", "synchronous", "fdatasync", "umount")
+SPACE = ("jbd2_checkpoint", "xfs_grant_sleep")  # events of who waits for room
 NONE = -1
 MOST = 0.5  # share of the journal's bytes
 
@@ -51,6 +53,7 @@ class Commits:
         self._of_event = np.zeros(0, dtype=np.int64)  # index in WHOSE by row of the table
         none = np.zeros(0, dtype=np.int64)
         self._begin, self._end, self._row = none, none, none
+        self._space = (none, none)
         # commits that other processes asked for wrote most of the journal's blocks, so that it filled up
         self.others_fill = False
         if table is None:
@@ -61,12 +64,24 @@ class Commits:
         whose = np.where(is_own, WHOSE.index(Whose.OWN), WHOSE.index(Whose.FILESYSTEM))
         whose = np.where(is_asked & ~is_own, WHOSE.index(Whose.OTHERS), whose)
         self._of_event = np.where(is_commit, whose, WHOSE.index(Whose.NONE)).astype(np.int64)
+        space = np.flatnonzero(table.kind.is_in(SPACE) & ~table.asker_call.is_("none"))
+        if space.size:
+            self._space = joined(table.start_ns[space], table.end_ns[space])
         self.others_fill = _others_fill(table, self._of_event)
         rows = np.flatnonzero(is_commit & (table.end_ns > table.start_ns))
         # own ones last, so that they win where several were under way
         order = np.lexsort((table.start_ns[rows], self._of_event[rows] == WHOSE.index(Whose.OWN)))
         rows = rows[order]
         self._row, self._begin, self._end = rows, table.start_ns[rows], table.end_ns[rows]
+
+    def is_for_space(self, t_ns: I64) -> npt.NDArray[np.bool_]:
+        """Whether a thread of the workload waits for room in the journal at each time."""
+        begin, end = self._space
+        found = np.zeros(t_ns.size, dtype=np.bool_)
+        if begin.size:
+            at = np.searchsorted(begin, t_ns, side="right") - 1
+            found = (at >= 0) & (end[np.maximum(at, 0)] > t_ns)
+        return found
 
     def of(self, events: I64, t_ns: I64, is_journal: npt.NDArray[np.bool_]) -> I64:
         """Row of the commit that each piece went through; NONE: none. is_journal: it ends in its request."""

@@ -2,9 +2,9 @@
 """How much of a wait is explained by what: each sleep belongs to one kind of finding.
 
 The most specific cause wins, in this order: a frozen file system; a commit that another process asked for,
-or a journal that such commits filled; a synchronous write, or a call that syncs, of the workload's own. What
-none of these explains is the cause's own. A sync that waits for another's commit and then for its own is the
-other's fault only until the first is over.
+or a journal that such commits filled; a synchronous write, or a call that syncs, of the workload's own; a
+lock, while its holder waits for room in the journal. What none of these explains is the cause's own. A sync
+that waits for another's commit and then for its own is the other's fault only until the first is over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from analysis.measures.waits.commits import Whose
 from analysis.tables.store import I64, Categorical
 
 FROZEN, FOREIGN, SYNC_WRITE, SYNC_CALL, PLAIN = "frozen", "foreign_commit", "sync_write", "commit", ""
-EXPLAINED = (PLAIN, FROZEN, FOREIGN, SYNC_WRITE, SYNC_CALL)
+FOR_SPACE = "log_space"
+EXPLAINED = (PLAIN, FROZEN, FOREIGN, SYNC_WRITE, SYNC_CALL, FOR_SPACE)
 SYNC_CALLS = ("fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range")
 WRITE_CALLS = (
     "write",
@@ -120,11 +121,13 @@ def explain(
     call: Categorical,
     whose: Categorical,
     goes_on: np.ndarray,
+    for_space: np.ndarray,
     others_fill: bool,
 ) -> Categorical:
     """The kind of each row.
 
     goes_on: the call's next sleep waits for the same. others_fill: see Commits.
+    for_space: a lock, while a thread of the workload waits for room in the journal.
     """
     key = (stack_id + 2) * len(cause.labels) + cause.codes
     keys, first, of_row = np.unique(key, return_index=True, return_inverse=True)
@@ -141,8 +144,10 @@ def explain(
     syncs = np.isin(codes, [EXPLAINED.index(SYNC_WRITE), EXPLAINED.index(SYNC_CALL)])
     foreign = whose.is_(Whose.OTHERS) & (codes != EXPLAINED.index(FROZEN)) & (~syncs | goes_on)
     foreign &= ~cause.is_in(OWN_CAUSES)
+    codes[for_space & (codes == EXPLAINED.index(PLAIN))] = EXPLAINED.index(FOR_SPACE)
     if others_fill:
         foreign |= cause.is_(LOG_SPACE) & (codes == EXPLAINED.index(PLAIN))
+        foreign |= codes == EXPLAINED.index(FOR_SPACE)
     codes[foreign] = EXPLAINED.index(FOREIGN)
     return Categorical(codes, EXPLAINED)
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from analysis.causes.classify import PLACE_LETTERS, function_name
 from analysis.measures.critical_path.results import NoPath, PathResults
 from analysis.measures.locks.lock_waits import Instance, LockRow
 from analysis.measures.locks.results import LockResults
@@ -18,6 +21,7 @@ from analysis.measures.waits.sleeps import Sleeps
 from analysis.tables.load import Tables
 
 SPIN = "spin"
+FREEZE = "super_block.s_writers"  # what frozen file systems hold: not in these sleeps
 
 
 @dataclass
@@ -46,17 +50,14 @@ class LostOnLock:
 def lost_on_locks(
     locks: LockResults, sleeps: Sleeps, path: PathResults | NoPath, tables: Tables
 ) -> list[LostOnLock]:
-    """By class, most time first. sleeps: for locks; shared out as the traced sleeping time is."""
+    """By class, most time first. sleeps: for locks, those of a function shared out as its traced waits."""
     found: dict[str, LostOnLock] = {}
-    rows = locks.rows or []
-    slept = sum(row.workload_sleep_ns for row in rows)
     mine = _spin_share(path, tables)
-    for row in rows:
-        if not row.workload_waits and not row.workload_sleep_ns:
+    for row in locks.rows or []:
+        if not row.workload_waits or row.name.startswith(FREEZE):
             continue
         one = found.setdefault(row.name, LostOnLock(row.name))
         one.types.append(row.type)
-        one.sleep_ns += sleeps.total_ns * row.workload_sleep_ns / slept if slept else 0.0
         one.traced_sleep_ns += row.workload_sleep_ns * mine
         one.spin_ns += row.workload_spin_ns * mine
         one.waits += row.workload_waits
@@ -65,8 +66,13 @@ def lost_on_locks(
             one.longest.workload_sleep_ns + one.longest.workload_spin_ns
         ):
             one.longest, one.callers = row, row.callers
-    if not slept and sleeps.total_ns:  # no traced sleep: what the call paths say alone
-        for place, ns, count in sleeps.by(sleeps.place):
+    of_place = _classes_by_place(locks, tables)
+    for place, ns, count in sleeps.by(sleeps.place):
+        classes = {name: part for name, part in of_place.get(place, {}).items() if name in found}
+        total = sum(classes.values())
+        for name, part in classes.items():
+            found[name].sleep_ns += ns * part / total
+        if not total:  # no tracepoint saw it: what the call path says alone
             name = f"{place}()'s lock"
             found[name] = LostOnLock(name, sleep_ns=float(ns), waits=count, callers=place)
     for spin in locks.samples.spins if locks.samples is not None else []:
@@ -79,6 +85,21 @@ def lost_on_locks(
         one.unseen_low_ns += spin.seen.low_ns * part
         one.unseen_high_ns += spin.seen.high_ns * part
     return sorted(found.values(), key=lambda one: (-one.ns, one.name))
+
+
+def _classes_by_place(locks: LockResults, tables: Tables) -> dict[str, dict[str, float]]:
+    """Sleeping time of the workload's traced waits by function of the call path, and class."""
+    waits = locks.waits
+    if waits is None:
+        return {}
+    paths, found = waits.paths, dict[str, dict[str, float]]()
+    for at in np.flatnonzero(paths.in_workload & (paths.sleep_ns > 0)).tolist():
+        name = waits.rows[int(waits.row_of_path[at])].name
+        frames = tables.stacks.get(int(paths.stack_id[at])) or ()
+        for place in {function_name(frame)[:PLACE_LETTERS] for frame in frames}:
+            sums = found.setdefault(place, {})
+            sums[name] = sums.get(name, 0.0) + float(paths.sleep_ns[at])
+    return found
 
 
 def _spin_share(path: PathResults | NoPath, tables: Tables) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.causes.roles import WORKLOAD
+from analysis.causes.rules import LOCK
 from analysis.measures.common.intervals import joined
 from analysis.measures.critical_path.intervals import State
 from analysis.measures.critical_path.pieces import Kind
@@ -147,9 +148,9 @@ def _made(
 ) -> Sleeps:
     stack = columns["stack_id"]
     call = _labelled(stack, stacks, call_of)
-    root = columns.pop("root")
+    root, for_space = columns.pop("root"), columns.pop("space").astype(np.bool_)
     follows = goes_on(root, columns["begin_ns"], columns["end_ns"], stack) & is_timed
-    explained = explain(stack, stacks, cause, call, whose, follows, others_fill)
+    explained = explain(stack, stacks, cause, call, whose, follows, for_space, others_fill)
     rows = Sleeps(
         **columns, cause=cause, place=place, call=call, whose=whose, explained=explained, is_timed=is_timed
     )
@@ -160,6 +161,7 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
     intervals, causes = rows.intervals, rows.causes
     commits = Commits(tables)
     is_journal = np.array([label == JOURNAL for label in rows.requests.label.labels] or [False])
+    is_lock_code = np.array([one.cause == LOCK for one in causes.waited] or [False])
     parts: list[list[I64]] = []
     for number, pieces in enumerate(rows.pieces):
         asleep = np.flatnonzero((pieces.own >= 0) & (intervals.state[pieces.own] == State.ASLEEP))
@@ -172,7 +174,11 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
         journal[known] = is_journal[rows.requests.label.codes[request[known]]]
         commit = commits.of(pieces.event[asleep].astype(np.int64), begin, journal)
         sleep = (np.int64(number) << 40) + intervals.whole[own]
-        groups = group([sleep, commit])
+        is_lock = is_lock_code[causes.code[own]]
+        # the workload is made to wait by a holder who waits for room, not by one who works
+        by_others = (pieces.kind[asleep] != Kind.CPU) | (pieces.work_id[asleep] > 0) | known
+        space = is_lock & by_others & commits.is_for_space(begin)
+        groups = group([sleep, commit, space.astype(np.int64)])
         first = np.full(groups.n, np.iinfo(np.int64).max)
         last = np.zeros(groups.n, dtype=np.int64)
         np.minimum.at(first, groups.of_row, begin)
@@ -187,8 +193,23 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
         code = causes.code[own[mine]].astype(np.int64)
         woken = intervals.wake[own[mine]].astype(np.int64)
         root = pieces.root[asleep][mine].astype(np.int64)
-        parts.append([first, last, ns, weak, device, sleep[mine], woken, stack, commit[mine], root, code])
-    columns = [np.concatenate([part[i] for part in parts] or [np.zeros(0, np.int64)]) for i in range(11)]
+        parts.append(
+            [
+                first,
+                last,
+                ns,
+                weak,
+                device,
+                sleep[mine],
+                woken,
+                stack,
+                commit[mine],
+                root,
+                space[mine].astype(np.int64),
+                code,
+            ]
+        )
+    columns = [np.concatenate([part[i] for part in parts] or [np.zeros(0, np.int64)]) for i in range(12)]
     names = (
         "begin_ns",
         "end_ns",
@@ -200,9 +221,10 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
         "stack_id",
         "commit",
         "root",
+        "space",
     )
     cause, place = (
-        _relabel(columns[10], [getattr(one, name) for one in causes.waited]) for name in ("cause", "place")
+        _relabel(columns[11], [getattr(one, name) for one in causes.waited]) for name in ("cause", "place")
     )
     whose = commits.whose(columns[8])
     return _made(
@@ -237,6 +259,7 @@ def _of_shares(path: PathResults) -> Sleeps:
         "stack_id": zero - 1,
         "commit": zero - 1,
         "root": zero,
+        "space": zero,
     }
     cause, place = (_relabel(number, [key[i] for key in sums]) for i in (0, 1))
     return _made(columns, cause, place, Categorical(zero, (Whose.NONE,)), {}, False)
@@ -259,6 +282,7 @@ def _of_threads(tables: Tables) -> Sleeps | None:
         "stack_id": times.stack_id[at].astype(np.int64),
         "commit": np.full(at.size, -1, dtype=np.int64),
         "root": times.thread[at].astype(np.int64),
+        "space": np.zeros(at.size, dtype=np.int64),
     }
     cause, place = (Categorical(one.codes[at], one.labels) for one in (times.cause, times.place))
     whose = Categorical(np.zeros(at.size, dtype=np.int32), (Whose.NONE,))
