@@ -38,7 +38,8 @@ class Answer:
     sought: list[str]  # and not found
     not_asked: list[tuple[str, str]]  # what was sought, and the collectors that were off
     failed: list[tuple[str, str]]  # keys of rules that failed, and their error
-    lost: list[str]
+    lost: list[str]  # and off, and ended early
+    whole: list[str]  # what was recorded without a loss
     others: str  # other programs of the machine; "": nothing to say
     steps: list[Step]
 
@@ -62,6 +63,7 @@ def make_answer(case: Case, found: Found, banners: Sequence[str]) -> Answer:
         not_asked=found.not_asked,
         failed=found.failed,
         lost=lost.lost(case.run),
+        whole=lost.whole(case.run),
         others=others.others(case),
         steps=next_steps.steps(case, found.findings),
     )

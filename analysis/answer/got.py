@@ -14,6 +14,7 @@ from analysis.measures.device.utilization import Utilization
 from analysis.measures.sweep.workload_metrics import workload_metrics
 
 MOST_SHOWN = 3
+LEAST_MOVED = 0.001  # of the other direction's bytes
 LEAST_PHASE = 0.02  # of the workload's time: a shorter phase is not named
 
 
@@ -51,7 +52,17 @@ def _moved(case: Case) -> str:
         for op in OPS
         if app.bytes.get(op)
     ]
-    return ", ".join(moved) or "no bytes read or written by calls"
+    return ", ".join(moved or _calls(case)) or "no calls on the file system"
+
+
+def _calls(case: Case) -> list[str]:
+    """What the workload called most, where it moves no bytes."""
+    wall_s = case.results.window.work_s
+    count: dict[str, int] = {}
+    for row in case.results.app.calls or ():
+        count[row.call] = count.get(row.call, 0) + row.count
+    most = sorted(count.items(), key=lambda item: -item[1])[:MOST_SHOWN]
+    return [f"{units.rate(n / wall_s)} {name}() a second" for name, n in most]
 
 
 def disk(case: Case) -> str:
@@ -62,7 +73,7 @@ def disk(case: Case) -> str:
     moved = {op: sum(row.bytes for row in results.device_totals if row.op == op) for op in OPS}
     texts = []
     for op in sorted(OPS, key=lambda op: -moved[op]):
-        if moved[op]:
+        if moved[op] > LEAST_MOVED * max(moved.values()):
             text = f"{units.bytes_(moved[op])} {'read' if op == 'read' else 'written'}"
             texts.append(text + _for_each(case, op, moved[op]))
     texts = texts or ["no bytes read or written"]
@@ -84,4 +95,4 @@ def _for_each(case: Case, op: str, moved: int) -> str:
     own = app.bytes.get(op) if app.bytes else None
     if op != "write" or not own or app.uncounted or case.results.shared_owners is not None:
         return ""
-    return f", {units.figures(moved / own)} bytes for each that the workload wrote"
+    return f", {units.figures(moved / own)} bytes for each the workload wrote"

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from analysis.rundir.run import Run
+from analysis.rundir.run import CollectorLoss, Run
 
-ALL_THERE = "nothing was lost"
+ALL_THERE = "nothing lost"
 
 
 def lost(run: Run) -> list[str]:
@@ -26,7 +26,17 @@ def lost(run: Run) -> list[str]:
     for loss in lossy:
         of_seen = f" of {loss.seen:,}" if loss.seen else ""
         sentences.append(f"{loss.name}: {loss.lost_total:,}{of_seen} events lost")
-    whole = [loss.name for loss in on if not loss.lost_total and loss.name not in early]
-    if whole:
-        sentences.append(f"{ALL_THERE} of {', '.join(whole)}")
     return sentences
+
+
+def whole(run: Run) -> list[str]:
+    """What was recorded without a loss; empty if nothing was."""
+    names = [loss.name for loss in run.losses.values() if _is_whole(run, loss)]
+    if not names:
+        return []
+    is_all = all(_is_whole(run, loss) for loss in run.losses.values())
+    return [f"{ALL_THERE}; on: {' '.join(names)}" if is_all else f"{ALL_THERE} of {', '.join(names)}"]
+
+
+def _is_whole(run: Run, loss: CollectorLoss) -> bool:
+    return loss.is_on and not loss.lost_total and not run.ended_early(loss.name)

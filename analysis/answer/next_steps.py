@@ -12,6 +12,7 @@ from analysis.measures.ledger import CPU
 
 MOST_STEPS = 3
 MUCH_CPU = 0.2  # of the time: CPU samples would tell in which functions
+PERF = "perf"
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,19 @@ class Step:
 
 def steps(case: Case, findings: Sequence[Finding]) -> list[Step]:
     """At most MOST_STEPS, what tells most about this run first."""
-    found = []
-    for number, finding in enumerate(findings[:1], 1):
-        if finding.remedy is not None:
-            found.append(Step(f"make verify RUN=... FINDING={number}", finding.remedy.text))
+    run, found = case.run, []
+    if any(run.off(name) for name in run.losses):
+        found.append(Step("make doctor", "what is off, and what switches it on"))
     line = case.ledger.line(CPU)
-    if line is not None and case.results.cpu is None and line.ns > MUCH_CPU * case.ledger.total_ns:
-        found.append(Step('COLLECT="block calls threads sched perf"', "functions on CPUs"))
+    if (
+        line is not None
+        and case.results.cpu is None
+        and line.ns > MUCH_CPU * case.ledger.total_ns
+        and not any(PERF in finding.test for finding in findings)
+    ):
+        collectors = " ".join([*run.asked, PERF])
+        found.append(Step(case.command(COLLECT=collectors), "the functions on the CPUs"))
     if case.tables.block is not None:
         found.append(Step("make movie RUN=...", "the disk over time"))
-    found.append(Step("report.html", "pictures, and all tables"))
+    found.append(Step("report.html", "pictures, all findings, all tables"))
     return found[:MOST_STEPS]

@@ -10,7 +10,7 @@ from analysis.measures.locks.lock_waiters import OTHERS
 
 LEAST_CPU = 0.01  # of all CPUs
 LEAST_BYTES = 0.001  # of the disk's
-PROGRAMS = 2
+PROGRAMS = 1
 
 
 def others(case: Case) -> str:
@@ -23,13 +23,13 @@ def others(case: Case) -> str:
     share = found.cpu_ns / capacity_ns if capacity_ns else 0.0
     programs = ", ".join(name for name, _ in found.programs[:PROGRAMS])
     if share < LEAST_CPU:
-        text = "other programs used under 1 % of the CPUs"
+        text = "other programs used under 1 % of the CPU time"
     else:
         named = f" ({programs})" if programs else ""
         used, capacity = units.seconds(found.cpu_ns / 1e9), units.seconds(capacity_ns / 1e9)
-        text = f"{used} of {capacity} CPU seconds went to other programs{named}"
+        text = f"other programs{named} used {used} of {capacity} CPU s"
     owners = results.owners
     of_disk = owners.share(OTHERS, "bytes") if owners is not None else None
     if of_disk is not None and of_disk >= LEAST_BYTES:
-        text += f"; {units.percent(of_disk)} % of the disk's bytes are theirs"
+        text += f"; {units.percent(of_disk)} % of the disk's bytes"
     return text

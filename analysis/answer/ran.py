@@ -18,9 +18,9 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
 def title(case: Case) -> str:
     """ "Seekmeter: ext3 compilebench, 41.8 s"."""
     run = case.run
-    name = " ".join(
-        part for part in (titles.filesystem_on_device(run, brief=True), titles.what_ran(run)) if part
-    )
+    is_watched = run.text("workload", "name") == "watch"
+    filesystem = titles.filesystem_on_device(run) if is_watched else run.text("filesystem", "name")
+    name = " ".join(part for part in (filesystem, titles.what_ran(run)) if part)
     return f"Seekmeter: {name or run.name}, {units.seconds(case.results.window.work_s)} s"
 
 
@@ -62,7 +62,9 @@ def _disk(run: Run) -> str:
     about = units.bytes_(size) if size else ""
     if kind:
         scheduler = run.text("device", "scheduler")
-        return f"{about} {kind}".strip() + (f", scheduler {scheduler}" if scheduler else "")
+        return f"{about} {kind}".strip() + (
+            f", scheduler {scheduler}" if scheduler not in ("", "none") else ""
+        )
     model = run.text("device", "model")
     inside = ", ".join(part for part in (about, model) if part)
     return titles.device_name(run) + (f" ({inside})" if inside else "")

@@ -7,6 +7,7 @@ as a whole, then as many as possible by one sentence each, then more of these in
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -21,9 +22,15 @@ MOST_WARNINGS = 3
 INDENT = "   "
 LETTERS = 700  # of one text, before it is wrapped
 EVIDENCE = 3
-TEXT_WIDTH = 20  # of a cause
+TEST = "test it"
+MOST_SHOWN = 9  # findings that are named
+# (finding, level): what further lines are given to, in this order
+UPGRADES = ((0, 2), (1, 1), (0, 3), (1, 2), (2, 1), (2, 2), (0, 4), (1, 3), (2, 3), (3, 2), (4, 2), (1, 4))
+MOST_PHASES = 4
+MOST_INSTEAD = 4
+TEXT_WIDTH = 21  # of a cause
 TAIL_HEADS = {"not found": "not found:", "lost or off": "LOST OR OFF", "others": "OTHERS"}
-MOST_TAIL = {"not found": 2, "lost or off": 3, "others": 2}  # lines
+MOST_TAIL = {"not found": 2, "lost or off": 2, "others": 1}  # lines
 
 
 def render(answer: Answer) -> str:
@@ -66,11 +73,16 @@ def _head(answer: Answer) -> list[str]:
 def _spent(answer: Answer) -> list[str]:
     spent = answer.spent
     if not spent.rows:
-        return _wrap(spent.why_not, "  ", 2, "WHERE THE TIME WENT: ")
+        lines = _wrap(spent.why_not, "  ", 2, "WHERE THE TIME WENT: ")
+        return lines + [
+            line for text in spent.instead[:MOST_INSTEAD] for line in _parts(text, "    ", 2, "  ")
+        ]
     lines = _wrap(spent.heading, "  ", 1, "WHERE THE TIME WENT: ")
     width = min(max(len(clean(row.text)) for row in spent.rows), TEXT_WIDTH)
     for number, row in enumerate(spent.rows):
-        lines += _row(row, width, 2 if number < 3 else 1)
+        lines += _row(row, width, 2 if number < 2 else 1)
+    for name, text in spent.phases[:MOST_PHASES]:
+        lines += _parts(f"{name}: {text}", "      ", 1, "  in ")
     return lines
 
 
@@ -78,40 +90,54 @@ def _row(row: Row, width: int, most: int) -> list[str]:
     share = f"{row.share * 100:.0f} %" if row.share >= 0.005 or not row.share else "<1 %"
     text = clean(row.text)
     text = text if len(text) <= width else text[: width - 3] + "..."
-    first = f"{units.seconds(row.seconds):>7} s {share:>5}  {text.ljust(width)}  "
+    head = f"{units.seconds(row.seconds):>7} s {share:>5}  {text.ljust(width)}  "
     if not row.detail:
-        return [first.rstrip()]
-    return _wrap(row.detail, " " * len(first), most, first)
+        return [head.rstrip()]
+    return _parts(row.detail, " " * len(head), most, head)
+
+
+def _parts(text: str, indent: str, most: int, first: str) -> list[str]:
+    """The text in at most so many lines; what does not fit is cut at a comma, colon or semicolon."""
+    parts = re.split(r"(?<=[,;]) ", clean(text, LETTERS))
+    for kept in range(len(parts), 0, -1):
+        shown = " ".join(parts[:kept]).rstrip(",:;") + (", ..." if kept < len(parts) else "")
+        lines = _wrap(shown, indent, most + 1, first)
+        if len(lines) <= most:
+            return lines
+    return _wrap(text, indent, most, first)
 
 
 def _findings(answer: Answer, room: int) -> list[str]:
-    """The findings in at most so many lines."""
+    """The findings in at most so many lines: the first ones in full, all others by a sentence, or counted."""
     if not answer.findings:
         return _wrap(nothing_text(answer), "  ", room)
-    brief = [_brief(one) for one in answer.findings]
-    full = [_full(one, room) for one in answer.findings]
-    shown = [full[0][: max(room - 1, 1)]]
-    left = room - len(shown[0])
-    for number, lines in enumerate(brief[1:], 2):
-        is_last = number == len(brief)
-        if len(lines) + (0 if is_last else 1) > left:
+    levels = [_levels(one) for one in answer.findings]
+    # as many as possible by one sentence, but the first with what follows from it
+    chosen = [1]
+    left = room - len(levels[0][1])
+    for number, each in enumerate(levels[1:], 2):
+        needed = len(each[0]) + (0 if number == len(levels) else 1)
+        if number > MOST_SHOWN or needed > left:
             break
-        shown.append(lines)
-        left -= len(lines)
-    rest = answer.findings[len(shown) :]
-    if rest:
-        left -= 1
-    for at in range(1, len(shown)):
-        more = len(full[at]) - len(shown[at])
-        if more <= left:
-            shown[at], left = full[at], left - more
-    lines = [line for block in shown for line in block]
+        chosen.append(0)
+        left -= len(each[0])
+    rest = answer.findings[len(chosen) :]
+    left -= bool(rest)
+    for at, level in UPGRADES:
+        if at < len(chosen) and level > chosen[at]:
+            more = len(levels[at][level]) - len(levels[at][chosen[at]])
+            if more <= left:
+                chosen[at], left = level, left - more
+    lines = [line for each, level in zip(levels, chosen, strict=False) for line in each[level]]
+    lines = lines[: room - bool(rest)]  # not even the first finding may fit
     return [*lines, _rest(rest)] if rest else lines
 
 
 def nothing_text(answer: Answer) -> str:
     """What stands in the place of findings where there are none."""
-    return "nothing stands out" if answer.sought else "none: nothing that was recorded could tell"
+    if not answer.sought:
+        return "none: nothing that was recorded could tell"
+    return f"nothing stands out{' in what was recorded' if answer.not_asked else ''}"
 
 
 def _rest(rest: Sequence[Numbered]) -> str:
@@ -128,27 +154,44 @@ def _brief(one: Numbered) -> list[str]:
     return lines
 
 
-def _full(one: Numbered, room: int) -> list[str]:
-    """The finding with its reasons, evidence, doubt, prediction and test."""
+def _levels(one: Numbered) -> list[list[str]]:
+    """The finding in more and more lines: its sentence; what follows; reasons; evidence; all of it."""
     finding = one.finding
-    lines = _brief(one)
-    end = []
-    if evidence := "; ".join(evidence_text(each) for each in finding.evidence[:EVIDENCE]):
-        end += _wrap(evidence, INDENT, 3, f"{INDENT}evidence: ")
-    if finding.doubt:
-        end += _wrap(finding.doubt, INDENT, 2, f"{INDENT}not surer: ")
-    for name, text in outlook(one):
-        end += _wrap(text, INDENT, 2, f"{INDENT}{name}: ")
-    most = max(min(6, room - len(lines) - len(end) - 1), 1)
-    if finding.because:
-        lines += _wrap(" ".join(finding.because), INDENT, most)
-    return lines + end
+    brief = _brief(one)
+    outlooks = [line for name, text in outlook(one) for line in _outlook_lines(name, text, one.number)]
+    because = " ".join(finding.because)
+    reasons = {most: _wrap(because, INDENT, most) if because else [] for most in (2, 4, 8)}
+    shown = "; ".join(evidence_text(each) for each in finding.evidence[:EVIDENCE])
+    evidence = {most: _wrap(shown, INDENT, most, f"{INDENT}evidence: ") for most in (1, 2, 3)}
+    doubt = _wrap(finding.doubt, INDENT, 2, f"{INDENT}not surer: ") if finding.doubt else []
+    return [
+        brief,
+        [*brief, *outlooks],
+        [*brief, *reasons[2], *evidence[1], *outlooks],
+        [*brief, *reasons[4], *evidence[2], *doubt, *outlooks],
+        [*brief, *reasons[8], *evidence[3], *doubt, *outlooks],
+    ]
+
+
+def _outlook_lines(name: str, text: str, number: int) -> list[str]:
+    """A prediction or outcome in two lines; so a command, or where it stands: cut it is of no use."""
+    lines = _wrap(text, INDENT, 3, f"{INDENT}{name}: ")
+    if name != TEST:
+        return _wrap(text, INDENT, 2, f"{INDENT}{name}: ")
+    if len(lines) > 2:
+        return [f"{INDENT}{name}: the command is with finding {number} in report.html"]
+    return lines
 
 
 def evidence_text(evidence: Evidence) -> str:
     """Measure, value, unit, the value outside, and the table."""
-    outside = f", outside {units.figures(evidence.outside)}" if evidence.outside is not None else ""
-    return f"{evidence.measure} {units.figures(evidence.inside)} {evidence.unit}{outside} ({evidence.table})"
+    outside = f", outside {_number(evidence.outside)}" if evidence.outside is not None else ""
+    unit = f" {evidence.unit}" if evidence.unit else ""
+    return f"{evidence.measure} {_number(evidence.inside)}{unit}{outside} ({evidence.table})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e12 else units.figures(value)
 
 
 def outlook(one: Numbered) -> list[tuple[str, str]]:
@@ -160,7 +203,7 @@ def outlook(one: Numbered) -> list[tuple[str, str]]:
         entries.append(("prediction", f"{remedy.text}: {low} to {high} s less"))
     if one.verified is not None:
         return [*entries, ("verified", f"{one.verified.verdict}: {one.verified.text}")]
-    return [*entries, ("test it", test or f"make verify RUN=... FINDING={one.number}")]
+    return [*entries, (TEST, test or f"make verify RUN=... FINDING={one.number}")]
 
 
 def tail_entries(answer: Answer) -> list[tuple[str, str]]:
@@ -168,10 +211,9 @@ def tail_entries(answer: Answer) -> list[tuple[str, str]]:
     entries = [("not found", ", ".join(answer.sought))] if answer.sought else []
     sentences = [f"rule {key} failed ({error})" for key, error in answer.failed]
     sentences += answer.lost
-    if answer.not_asked:
-        off = sorted({name for _, names in answer.not_asked for name in names.split(", ")})
-        sought = ", ".join(sought for sought, _ in answer.not_asked if sought)
-        sentences.append(f"not looked for, as {', '.join(off)} did not record: {sought}")
+    if sought := ", ".join(sought for sought, _ in answer.not_asked if sought):
+        sentences.append(f"so not looked for: {sought}")
+    sentences += answer.whole
     entries.append(("lost or off", "; ".join(sentences)))
     return [*entries, ("others", answer.others)] if answer.others else entries
 
@@ -180,8 +222,11 @@ def _tail(answer: Answer) -> list[str]:
     lines = []
     for name, text in tail_entries(answer):
         indent = " " * 13
-        lines += _wrap(text, indent, MOST_TAIL[name], TAIL_HEADS[name].ljust(13))
+        lines += _parts(text, indent, MOST_TAIL[name], TAIL_HEADS[name].ljust(13))
     for number, step in enumerate(answer.steps):
         head = "NEXT         " if not number else " " * 13
-        lines += _wrap(f"{step.command}    {step.shows}", " " * 13, 1, head)
+        shown = f"{step.command}    {step.shows}"
+        if len(head) + len(shown) > WIDTH:
+            shown = f"{step.shows}: see report.html for the command"
+        lines += _wrap(shown, " " * 13, 1, head)
     return lines

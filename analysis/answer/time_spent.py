@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from analysis import units
 from analysis.answer.cpu_parts import cpu_parts
+from analysis.answer.instead import instead
+from analysis.answer.phase_causes import phase_causes
+from analysis.causes.roles import WORKLOAD
 from analysis.findings.rule import Case
 from analysis.measures.critical_path import ends
 from analysis.measures.critical_path.results import PathResults
@@ -16,7 +19,12 @@ MOST_ROWS = 7  # causes; the others are summed up, and what is not known has row
 LEAST_SHARE = 0.002  # of the time: a cause with less is summed up
 LEAST_END = 0.02  # of a row: an end with less is not named
 MOST_ENDS = 3
-NAMES = {"not logged": "other programs", "idle": "the CPU woke up"}  # of who had the CPU
+LEAST_AT_ONCE = 0.05  # of the time: with less, the number of threads at once is not stated
+NAMES = {
+    "not logged": "other programs",
+    "kernel thread, not logged": "kernel threads",
+    "idle": "CPU woke up",
+}  # of who had the CPU
 TEXTS = {OTHERS: "CPU taken by others"}  # instead of the ledger's
 END_TEXTS = {
     ends.OWN_CPU: "own CPU",
@@ -50,25 +58,35 @@ class TimeSpent:
     heading: str
     rows: list[Row]
     why_not: str
+    instead: list[str] = field(default_factory=list)  # without rows: what calls and requests tell
+    phases: list[tuple[str, str]] = field(default_factory=list)  # name and its causes, if these differ
 
 
 def time_spent(case: Case) -> TimeSpent:
     """The rows of a run, longest first, then small ones, then what is not known."""
     ledger = case.ledger
     if not ledger.lines or not ledger.total_ns:
-        return TimeSpent("", [], _why_not(case))
+        return TimeSpent("", [], _why_not(case), instead(case))
     known = [line for line in ledger.lines if line.key not in LAST]
     shown = [line for line in known[:MOST_ROWS] if line.ns >= LEAST_SHARE * ledger.total_ns]
     small = known[len(shown) :]
     rows = [_row(line, case) for line in shown]
     if small:
         ns = sum(line.ns for line in small)
-        rows.append(_of(ledger, "", ns, f"{len(small)} smaller ones", ", ".join(line.text for line in small)))
+        rows.append(
+            _of(
+                ledger,
+                "",
+                ns,
+                f"{len(small)} smaller" if len(small) > 1 else small[0].text,
+                ", ".join(line.text for line in small) if small[1:] else "",
+            )
+        )
     unknown = [line for line in ledger.lines if line.key in LAST]
     rows += [_of(ledger, line.key, line.ns, line.text, _weak(ledger, line)) for line in unknown]
     if not unknown:
         rows.append(_of(ledger, LAST[0], 0, "not explained", ""))
-    return TimeSpent(_heading(case), rows, "")
+    return TimeSpent(_heading(case), rows, "", phases=phase_causes(case))
 
 
 def _heading(case: Case) -> str:
@@ -77,8 +95,8 @@ def _heading(case: Case) -> str:
     if ledger.basis == PATH:
         whose = "1 thread" if ledger.threads == 1 else f"{ledger.threads:,} threads (mean)"
         return f"the critical path of {whose}, {wall}"
-    threads = f"{ledger.threads:,} thread{'s' if ledger.threads != 1 else ''}"
-    return f"the time of {threads} (mean), {wall}, as no path is known"
+    whose = "1 thread" if ledger.threads == 1 else f"{ledger.threads:,} threads (mean)"
+    return f"the time of {whose}, {wall} (no path is known)"
 
 
 def _why_not(case: Case) -> str:
@@ -99,13 +117,14 @@ def _row(line: Line, case: Case) -> Row:
         details = [_who(line, ledger)]
     else:
         details = [_waits(line, case), _ends(line, ledger)]
-    words = ": ".join(part for part in details if part)
-    text = TEXTS.get(line.key, line.text)
-    return _of(ledger, line.key, line.ns, text, "; ".join(p for p in (_at_once(line, case), words) if p))
+    words = "; ".join(word for word in (_at_once(line, case), *details) if word)
+    return _of(ledger, line.key, line.ns, TEXTS.get(line.key, line.text), words)
 
 
 def _who(line: Line, ledger: Ledger) -> str:
     """Who had the CPU meanwhile: "qemu-system-x86 0.81, jbd2/loop8-8 0.10"."""
+    if ledger.basis != PATH:
+        return ""
     by_name: dict[str, int] = {}
     for share in line.shares:
         by_name[share.name] = by_name.get(share.name, 0) + share.ns
@@ -120,14 +139,16 @@ def _who(line: Line, ledger: Ledger) -> str:
 
 def _waits(line: Line, case: Case) -> str:
     """How often, and the longest: "894 waits, longest 0.91 s"."""
-    path = case.results.path
-    if not isinstance(path, PathResults):
-        return ""
-    own = [one for one in path.own_waits if one.waited.cause == line.key]
-    count = sum(one.count for one in own)
+    path, threads = case.results.path, case.results.threads
+    if isinstance(path, PathResults):
+        own = [(one.count, one.max_ns) for one in path.own_waits if one.waited.cause == line.key]
+    else:
+        parts = threads.of(WORKLOAD) if threads is not None else []
+        own = [(part.count, part.max_ns) for part in parts if part.kind == line.key]
+    count = sum(one for one, _ in own)
     if not count:
         return ""
-    longest = units.ns(max(one.max_ns for one in own))
+    longest = units.ns(max(max_ns for _, max_ns in own))
     return f"{count:,} waits, longest {longest}" if count > 1 else "1 wait"
 
 
@@ -135,6 +156,8 @@ def _at_once(line: Line, case: Case) -> str:
     """Little's law in words: how many threads did this at once, on average."""
     path = case.results.path
     if not isinstance(path, PathResults) or case.ledger.threads == 1 or not path.wall_ns:
+        return ""
+    if line.ns < LEAST_AT_ONCE * case.ledger.total_ns:
         return ""
     return f"{line.ns / path.wall_ns:.1f} of {path.roots:,} threads at once"
 
@@ -154,4 +177,4 @@ def _weak(ledger: Ledger, line: Line) -> str:
     weak = sum(one.weak_ns for one in ledger.lines if one.key not in LAST)
     if line.key != LAST[0] or weak < LEAST_SHARE * ledger.total_ns:
         return ""
-    return f"a guess: {units.seconds(ledger.seconds(weak))} s of the above"
+    return f"{units.seconds(ledger.seconds(weak))} s of the above rest on a guess"

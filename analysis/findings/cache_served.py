@@ -80,4 +80,8 @@ def find(case: Case) -> Sequence[Finding]:
     ]
 
 
-RULES = (Rule(KEY, 10, "reads served by memory", ("block", "calls", "threads"), find, is_bound=True),)
+RULES = (
+    Rule(
+        KEY, 10, "reads served by memory", ("block", "calls", "threads"), find, is_bound=True, is_caveat=True
+    ),
+)

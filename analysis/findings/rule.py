@@ -79,6 +79,7 @@ class Rule:
     collectors: tuple[str, ...]  # without one of them the rule is not asked
     find: Callable[[Case], Sequence[Finding]]
     is_bound: bool = False
+    is_caveat: bool = False  # its findings say what the run can't tell: the first screen begins with them
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class Found:
     sought: list[str] = field(default_factory=list)  # and not found
     not_asked: list[tuple[str, str]] = field(default_factory=list)  # what was sought, and what was off
     failed: list[tuple[str, str]] = field(default_factory=list)  # keys of rules that raised, and their error
+    caveats: set[str] = field(default_factory=set)  # kinds of findings whose rule is_caveat
 
 
 def find_rules() -> list[Rule]:
@@ -109,12 +111,12 @@ def find_all(rules: Sequence[Rule], case: Case) -> Found:
             of_rule = rule.find(case)
         except MemoryError:
             raise
-        except (
-            Exception
-        ) as error:  # a rule's fault must not cost the report of a long run; the screen states it
+        except Exception as error:  # a rule's fault must not cost a long run its report; the screen says so
             found.failed.append((rule.key, f"{type(error).__name__}: {clean(error, 200)}"))
             continue
         findings += of_rule
+        if rule.is_caveat:
+            found.caveats.add(rule.key)
         if not of_rule and rule.sought:
             found.sought.append(rule.sought)
     by_key = {rule.key: rule for rule in rules}

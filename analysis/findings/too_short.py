@@ -57,4 +57,4 @@ def find(case: Case) -> Sequence[Finding]:
     ]
 
 
-RULES = (Rule(KEY, 1, "", (), find, is_bound=True),)
+RULES = (Rule(KEY, 1, "", (), find, is_bound=True, is_caveat=True),)

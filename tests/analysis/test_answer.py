@@ -63,7 +63,12 @@ ANSWERS = st.builds(
     got=WORDS,
     disk=WORDS,
     spent=st.builds(
-        TimeSpent, WORDS, st.lists(st.builds(Row, WORDS, NUMBERS, NUMBERS, WORDS, WORDS), max_size=10), WORDS
+        TimeSpent,
+        WORDS,
+        st.lists(st.builds(Row, WORDS, NUMBERS, NUMBERS, WORDS, WORDS), max_size=10),
+        WORDS,
+        st.lists(WORDS, max_size=5),
+        st.lists(st.tuples(WORDS, WORDS), max_size=9),
     ),
     findings=st.lists(
         st.builds(Numbered, st.integers(1, 99), findings(), st.none() | st.builds(Verified, WORDS, WORDS)),
@@ -73,6 +78,7 @@ ANSWERS = st.builds(
     not_asked=st.lists(st.tuples(WORDS, WORDS), max_size=40),
     failed=st.lists(st.tuples(WORDS, WORDS), max_size=9),
     lost=st.lists(WORDS, max_size=9),
+    whole=st.lists(WORDS, max_size=1),
     others=WORDS,
     steps=st.lists(st.builds(Step, WORDS, WORDS), max_size=3),
 )
@@ -118,6 +124,7 @@ def answer_of(*found: Finding, **more: Any) -> Answer:
         "not_asked": [],
         "failed": [],
         "lost": [],
+        "whole": [],
         "others": "",
         "steps": [],
     }
@@ -131,7 +138,7 @@ def test_finding_states_sentence_certainty_evidence_prediction_and_test() -> Non
     assert lines[at].startswith("1. The journal was full 15 times: 13.0 s of 41.8 (31 %).")
     assert lines[at].endswith("  sure") and len(lines[at]) == 80
     assert "   That took 13.0 s." in lines
-    assert "   evidence: asleep 13.0 s, outside 0.250 (thread_time)" in lines
+    assert "   evidence: asleep 13 s, outside 0.250 (thread_time)" in lines
     assert "   prediction: with a journal of 1 GB: 0.00 to 13.0 s less" in lines
     assert "   test it: make verify RUN=... FINDING=1" in lines
 
