@@ -11,9 +11,10 @@ from analysis import units
 from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.app.throughput import moves_bytes
+from analysis.measures.at_device.traits import held_rows
 from analysis.measures.cpu.split import measure_split
 from analysis.measures.ledger import CPU
-from analysis.tables import thread_time
+from analysis.tables import function, thread_time
 
 KEY = "cache_served"
 LEAST_SERVED = 0.5  # of the bytes read
@@ -31,7 +32,10 @@ def find(case: Case) -> Sequence[Finding]:
     read = int(app.bytes.get("read", 0))
     window = case.results.window
     is_data = ~block.class_.is_in(("metadata", "journal"))
-    rows = np.flatnonzero(block.op.is_("read") & block.in_workload & is_data)
+    # what a limit of the cgroup held back, a worker sent for it
+    functions = case.tables.get(function.TABLE) or {}
+    own = block.in_workload | held_rows(block, functions)
+    rows = np.flatnonzero(block.op.is_("read") & own & is_data)
     inside = block.issue_ns[rows] < window.work_end_ns
     from_disk = int(block.bytes[rows[inside]].sum())
     served = read - from_disk

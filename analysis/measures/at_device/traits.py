@@ -48,9 +48,7 @@ def traits_of(block: Block, functions: Mapping[int, str], owners: Owners | None)
             back = _is(block, "submitter", "kernel_thread") & block.class_.is_("data")
             others = others | (back & _is(block, "charged", "other"))
     # what sends them later is no thread of the workload, and knows nothing of whom it serves
-    held = np.isin(
-        _column(block, "work_id"), [number for number, name in functions.items() if name in HELD_BY]
-    )
+    held = held_rows(block, functions)
     others = others & ~held
     why = block.read_categorical("why")
     background = no if why is None else why.is_in(BACKGROUND_WHYS)
@@ -68,6 +66,12 @@ def traits_of(block: Block, functions: Mapping[int, str], owners: Owners | None)
         is_buffered_read=np.asarray(block.op.is_("read") & data & ~direct),
         is_direct=direct,
     )
+
+
+def held_rows(block: Block, functions: Mapping[int, str]) -> Mask:
+    """Which requests a limit of a cgroup held back: a worker sent them, whoever asked for them."""
+    numbers = [number for number, name in functions.items() if name in HELD_BY]
+    return np.isin(_column(block, "work_id"), numbers)
 
 
 def _column(block: Block, name: str) -> I64:
