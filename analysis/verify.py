@@ -60,7 +60,7 @@ def make_verdict(path: Path) -> tuple[str, Path | None]:
         lines.append(("verdict", f"none: no pair of runs is over{_broken(pairs)}"))
         return _shown(lines), None
     judgement = judge(tested.prediction, pairs.pairs)
-    lines += [("measured", _measured(judgement)), *_notes(tested, judgement, pairs)]
+    lines += [("measured", _measured(tested, judgement)), *_notes(tested, judgement, pairs)]
     lines.append(("verdict", f"{judgement.verdict}: {judgement.why}"))
     if sweep.state != "complete":
         lines.append(("not kept", f"interrupted: the same command goes on, {clean(sweep.command, 300)}"))
@@ -100,9 +100,9 @@ def _remedy(tested: Tested) -> list[tuple[str, str]]:
     ]
 
 
-def _measured(judgement: Judgement) -> str:
+def _measured(tested: Tested, judgement: Judgement) -> str:
     walls = f"{figures(judgement.with_s)} s with the cause, {figures(judgement.without_s)} s without"
-    return f"{_saved(judgement.saved)}: {walls}, nothing recorded"
+    return f"{_saved(judgement.saved)}: {walls}{'' if tested.is_recorded else ', nothing recorded'}"
 
 
 def _broken(pairs: Pairs) -> str:
@@ -119,10 +119,11 @@ def _notes(tested: Tested, judgement: Judgement, pairs: Pairs) -> list[tuple[str
             f"the cause ({_range(put_off.low_s, put_off.high_s)}): so much was put off, not saved"
         )
     wall_s = tested.prediction.wall_s
+    unrecorded = "" if tested.is_recorded else ", with nothing recorded"
     if wall_s and abs(judgement.with_s - wall_s) > LEAST_DRIFT_SHARE * wall_s:
         notes.append(
             f"the recorded run took {figures(wall_s)} s, runs like it took {figures(judgement.with_s)} s "
-            f"now, with nothing recorded: the prediction is about the former"
+            f"now{unrecorded}: the prediction is about the former"
         )
     if pairs.broken:
         notes.append(f"left out{_broken(pairs)}".replace("out; ", "out: "))
@@ -190,7 +191,7 @@ def _as_json(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -
         "with_s": judgement.with_s,
         "without_s": judgement.without_s,
         "notes": [note for _, note in _notes(tested, judgement, pairs)],
-        "tracing": "off",
+        "tracing": "on" if tested.is_recorded else "off",
         "pairs": [
             {
                 "with_s": pair.with_s,

@@ -80,6 +80,14 @@ def test_remedy_replaces_adds_and_leaves_out(
     assert words_of(planned(recorded)) == [base | dict(each) for each in expected]
 
 
+def test_runs_record_where_recording_is_the_cause() -> None:
+    plan = planned(replace(RECORDED, remedy_words={"COLLECT": "none"}))
+    own = {"FS": "ext4", "WL": "filemark", "SCALE": "quick"}
+    assert words_of(plan) == [own | {"COLLECT": "block calls"}, own | {"COLLECT": "none"}]
+    assert [each.traced for each in plan.configurations] == [True, False]
+    assert "tracing     as the words say" in "\n".join(format_sweep(plan, True))
+
+
 def test_real_disk_needs_erase_again_for_the_runs_that_use_it() -> None:
     words = {**RECORDED.words, "DISK": "/dev/sdz", "ERASE": "/dev/sdz"}
     recorded = replace(RECORDED, words=words, remedy_words={"JOURNAL": "/dev/sdy"})
@@ -96,9 +104,7 @@ def test_real_disk_needs_erase_again_for_the_runs_that_use_it() -> None:
         planned(recorded)
 
 
-@pytest.mark.parametrize(
-    "name", ["CMD", "WL", "ERASE", "OUT", "COLLECT", "DIR", "WITH", "KERNEL", "PATH", ""]
-)
+@pytest.mark.parametrize("name", ["CMD", "WL", "ERASE", "OUT", "DIR", "WITH", "KERNEL", "PATH", ""])
 def test_remedy_changes_neither_the_command_nor_what_is_allowed(name: str) -> None:
     recorded = replace(RECORDED, remedy_words={name: "x"})
     with pytest.raises(OptionError, match="which no remedy may"):

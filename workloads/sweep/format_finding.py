@@ -8,6 +8,8 @@ from typing import Any
 from workloads.cli.options import VARIABLES
 from workloads.sweep.sweep_plan import SweepPlan
 
+_TRACING = {"off": "off: recording takes time of its own", "on": "as the words say: it is the cause itself"}
+
 
 def finding_rows(plan: SweepPlan) -> list[tuple[str, str]]:
     """Return the rows of the finding, its remedy, its prediction, and when the repetition ends."""
@@ -29,7 +31,7 @@ def finding_rows(plan: SweepPlan) -> list[tuple[str, str]]:
             f"({plan.goal_pct:g} % of the finding's {finding['cost_s'][1]:.3g} s)",
         ),
         ("both", words_text(shared)),
-        ("tracing", "off: recording takes time of its own"),
+        ("tracing", _TRACING[plan.tracing]),
     ]
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Make the Request of make verify RUN=… FINDING=n: a run's words with the finding's cause, and without it.
 
-Each block has both, in shuffled order: a pair. Nothing is recorded while they run.
+Each block has both, in shuffled order: a pair. Nothing is recorded while they run, unless recording is the
+cause itself (a remedy that changes COLLECT).
 """
 
 import shlex
@@ -25,8 +26,8 @@ REPEATED = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS", "CMD"),
     *("SEED", "VM", "KERNEL", "JOURNAL"),
 )
-# What a remedy may change: never the command, and nothing that is recorded.
-REMEDIES = tuple(name for name in REPEATED if name not in ("WL", "CMD", "SEED", "VM", "KERNEL"))
+# What a remedy may change: never the command.
+REMEDIES = ("COLLECT", *(name for name in REPEATED if name not in ("WL", "CMD", "SEED", "VM", "KERNEL")))
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,9 @@ def finding_request(given: Mapping[str, str], recorded: Recorded) -> Request:
     Whether each value is right is checked by sweep/planner.py.
     """
     goal_pct, most = _goal(given), whole(given, "MOST", 2, _MOST_MOST) if "MOST" in given else MOST
-    cause = {name: text for name, text in recorded.words.items() if name in REPEATED}
+    is_traced = "COLLECT" in recorded.remedy_words
+    kept = (*REPEATED, "COLLECT") if is_traced else REPEATED
+    cause = {name: text for name, text in recorded.words.items() if name in kept}
     remedy = _remedy(recorded, cause)
     erased = parse_erase(given["ERASE"])["erase"] if "ERASE" in given else ()
     assert isinstance(erased, tuple)
@@ -94,7 +97,7 @@ def finding_request(given: Mapping[str, str], recorded: Recorded) -> Request:
         goal_pct=goal_pct,
         most_reps=most,
         order_seed=whole(given, "ORDER", 0, 2**63 - 1) if "ORDER" in given else None,
-        tracing="off",
+        tracing="on" if is_traced else "off",
         out=given.get("OUT"),
         needs_all=True,
         finding={

@@ -28,6 +28,7 @@ class Tested:
     words: Mapping[str, str]  # of the remedy
     text: str  # of the remedy
     cost_s: tuple[float, float, float]
+    is_recorded: bool  # whether the runs record: where the recording is the cause
     prediction: Prediction
 
 
@@ -72,6 +73,7 @@ def read_tested(sweep: Sweep) -> Tested:
         words={str(name): str(value) for name, value in list(words.items())[:20]},
         text=str(text)[:WHAT_LETTERS],
         cost_s=cost,
+        is_recorded=sweep.tracing != "off",
         prediction=Prediction(*predicted, goal_s, as_float(finding.get("wall_s"))),
     )
 
