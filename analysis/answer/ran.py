@@ -38,6 +38,7 @@ def ran(case: Case) -> str:
     release = run.text("kernel", "release").partition("-")[0]
     memory = run.int_("machine", "memory_bytes")
     limit = run.int_("workload", "mem_bytes")
+    dirty = run.int_("workload", "dirty_bytes")
     parts = (
         _disk(run),
         f"Linux {release}" if release else "",
@@ -45,6 +46,7 @@ def ran(case: Case) -> str:
         f"{units.bytes_(memory)} memory" if memory else "",
         f"{run.text('workload', 'threads')} threads" if run.text("workload", "threads") else "",
         f"memory limit {units.bytes_(limit)}" if limit else "",
+        f"dirty limit {units.bytes_(dirty)}" if dirty else "",
         f"CPU limit {run.text('workload', 'cpus')}" if run.text("workload", "cpus") else "",
         vm_words(run) if run.emulated else "",
         f"run {run.name}",

@@ -88,6 +88,7 @@ def build_run_facts(run: Run, tables: Tables, results: Results) -> list[Section]
         f"seed {s}" if (s := run.text("workload", "seed")) else "",
         f"threads {s}" if (s := run.text("workload", "threads")) else "",
         f"memory limit {units.bytes_(m)}" if (m := run.int_("workload", "mem_bytes")) else "",
+        f"dirty limit {units.bytes_(d)}" if (d := run.int_("workload", "dirty_bytes")) else "",
         f"CPU limit {c}" if (c := run.text("workload", "cpus")) else "",
         how_it_ended(run),
     )

@@ -17,13 +17,13 @@ from workloads.system.errors import OptionError
 # Taken from anyone: nothing of this machine is named by them.
 FREE = (
     *("FS", "WL", "DISK", "JOURNAL", "SIZE", "SCHED", "THREADS", "SCALE", "MEM", "CPUS", "COLLECT", "WITH"),
-    *("VM", "SEED", "NAME", "ROOM"),
+    *("VM", "SEED", "NAME", "ROOM", "FLUSH"),
 )
 DEVICES = ("DISK", "JOURNAL", "ERASE")
 # Taken only with the value that the worker's command line has; several values are separated by bars.
-SAME = ("DIR", "DEV", "CMD", "WITH", "ARGS", "MKFS", "MOUNT", "KERNEL", "ADDRESSES")
+SAME = ("DIR", "DEV", "CMD", "WITH", "ARGS", "MKFS", "MOUNT", "KERNEL", "ADDRESSES", "DIRTY")
 # What an ssh login does not imply either: it means something on the one machine only.
-HERE_ONLY = ("DIR", "DEV", "CMD", "ADDRESSES")
+HERE_ONLY = ("DIR", "DEV", "CMD", "ADDRESSES", "DIRTY")
 _WHOLE = ("CMD", "DIR")  # never a list
 _BAR = " | "
 

@@ -231,7 +231,9 @@ def _open_disks(
 ) -> Disk:
     run = context.run
     with context.step("disk", _describe(planned), "disk_s"):
-        disk = stack.enter_context(open_disk(planned, options.sched, options.erase, janitor))
+        disk = stack.enter_context(
+            open_disk(planned, options.sched, options.erase, janitor, options.has_flushes)
+        )
     run.add(device=_facts(disk))
     for part in disk.all:
         if part.target is not None and (who := writers.other_writers(part.path)):

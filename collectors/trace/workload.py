@@ -16,6 +16,7 @@ from collectors.trace.room import nearly_full
 from collectors.trace.run_dir import RunDirectory
 from collectors.trace.workload_process import Ended
 from collectors.trace.workload_results import FIGURES, PHASES, PHASES_BEGUN, WorkloadResults
+from workloads import dirty_limit
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
@@ -35,6 +36,7 @@ def prepare(
     entrance.let_in(janitor.session_dir, user.uid, user.gid)
     results = WorkloadResults(user, context.run.raw, janitor, context.warn)
     stack.callback(results.close)
+    stack.enter_context(dirty_limit.limited(options.dirty_bytes, janitor))
     cgroup = WorkloadCgroup(janitor.name, options.mem_bytes, options.cpus, janitor)
     stack.enter_context(cgroup.guarded())
     return results, cgroup
@@ -52,6 +54,7 @@ def describe(run: RunDirectory, plan: Plan, argv: list[str]) -> None:
             "seed": options.seed,
             "threads": plan.threads,
             "mem_bytes": options.mem_bytes,
+            "dirty_bytes": options.dirty_bytes,
             "cpus": list(options.cpus) if options.cpus else None,
             "source": plan.workload.source if plan.workload else "the user's own command",
             "metrics": [dict(metric) for metric in plan.workload.metrics] if plan.workload else [],

@@ -29,7 +29,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
     "workloads": [
         ("workloads.system",),
         ("workloads.cleanup",),
-        ("workloads.disks", "workloads.cgroup"),
+        ("workloads.disks", "workloads.cgroup", "workloads.dirty_limit"),
         ("workloads.catalog", "workloads.filesystems"),
         ("workloads.studies",),
         ("workloads.machines", "workloads.packages", "workloads.datasets"),

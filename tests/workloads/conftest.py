@@ -52,7 +52,8 @@ def filesystem_of(plan: Plan) -> FilesystemPlan:
 
 def open_disk(plan: Plan, janitor: Janitor) -> AbstractContextManager[Disk]:
     """Open the disks of a plan as a trace does."""
-    return disks.open_disk(plan.disks, plan.options.sched, plan.options.erase, janitor)
+    options = plan.options
+    return disks.open_disk(plan.disks, options.sched, options.erase, janitor, options.has_flushes)
 
 
 def is_attached(loop: str, janitor: Janitor) -> bool:

@@ -107,6 +107,19 @@ def test_scheduler_changed_by_another_is_left_alone(loop: LoopDevice, janitor: J
 
 
 @needs_root
+def test_flushes_are_stopped_and_restored(loop: LoopDevice, janitor: Janitor) -> None:
+    cache = Path(f"/sys/block/{loop.name}/queue/write_cache")
+    assert cache.read_text().strip() == "write back"
+    decided = plan(trial=False, FS="ext2", WL="fio-seqwrite", DISK=loop.path, ERASE=loop.path, FLUSH="0")
+    with open_disk(decided, janitor) as disk:
+        assert cache.read_text().strip() == "write through"
+        settings = disk.facts["queue"]
+        assert isinstance(settings, dict) and settings["write_cache"] == "write through"
+        assert queue.stop_flushes(loop.name, janitor) is None  # it is so already
+    assert cache.read_text().strip() == "write back"
+
+
+@needs_root
 def test_unknown_scheduler_is_refused(loop: LoopDevice, janitor: Janitor) -> None:
     with pytest.raises(OptionError, match="SCHED=cfq is not offered"):
         queue.set_scheduler(loop.name, "cfq", janitor)

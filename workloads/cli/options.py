@@ -22,6 +22,8 @@ VARIABLES = {
     "MKFS": "more arguments for mkfs",
     "MOUNT": "more mount options",
     "SCHED": "I/O scheduler of the disk",
+    "FLUSH": "0: the disk gets no cache flushes, as if its cache kept all without power; 1: default",
+    "DIRTY": "limit of dirty pages of the whole machine while the run lasts: 64M",
     "THREADS": "threads of the workload",
     "SCALE": "quick (seconds), default (about two minutes), paper (the published size)",
     "MEM": "memory limit of the workload: 512M; the machine's memory, if it is virtual",
@@ -64,11 +66,11 @@ VARIABLES = {
 _TRACE = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS"),
     *("COLLECT", "WITH", "DIR", "DEV", "CMD", "ERASE", "OUT", "NAME", "SEED", "VM", "KERNEL", "JOURNAL"),
-    *("ROOM", "GROUP", "ADDRESSES", "SYNC"),
+    *("ROOM", "GROUP", "ADDRESSES", "SYNC", "FLUSH", "DIRTY"),
 )
 NOT_WITH_DIR = (
     *("FS", "WL", "ARGS", "DISK", "JOURNAL", "SIZE", "MKFS", "MOUNT", "SCHED", "ERASE", "THREADS", "SCALE"),
-    "SEED",
+    *("SEED", "FLUSH"),
 )
 _SWEEP = ("REPS", "GOAL", "MOST", "ORDER", "TRACING", "ON", "TLS")
 STUDY_WORDS = (
@@ -79,7 +81,7 @@ VERIFY_WORDS = ("RUN", "FINDING", "GOAL", "MOST", "ORDER", "ERASE", "OUT")
 # Variables by which make worker allows words of others (collectors/cluster/allowed.py).
 ALLOWING = (
     *("DISK", "JOURNAL", "ERASE", "DIR", "DEV", "CMD", "WITH", "ARGS", "MKFS", "MOUNT", "KERNEL"),
-    "ADDRESSES",
+    *("ADDRESSES", "DIRTY"),
 )
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
@@ -132,6 +134,8 @@ class Options:
     mkfs: tuple[str, ...] = ()
     mount: tuple[str, ...] = ()
     sched: str | None = None
+    has_flushes: bool = True  # FLUSH
+    dirty_bytes: int | None = None  # DIRTY; None: the machine's own limit
     threads: int | None = None
     scale: str = "default"
     mem_bytes: int | None = None

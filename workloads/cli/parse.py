@@ -43,6 +43,7 @@ _MIN_MACHINE_BYTES = 256 << 20
 _MAX_MACHINE_CPUS = 64
 _MIN_SIZE_BYTES = 16 << 20
 _MIN_ROOM_BYTES = 1 << 20
+_MIN_DIRTY_BYTES = 1 << 20
 _MAX_NAME_LETTERS = 40
 
 
@@ -450,6 +451,12 @@ def _sync(text: str) -> dict[str, object]:
     return {"sync": text == "1"}
 
 
+def _flush(text: str) -> dict[str, object]:
+    if text not in ("0", "1"):
+        raise OptionError(f"FLUSH={text} is neither 1 (flush the disk's cache) nor 0 (never)")
+    return {"has_flushes": text == "1"}
+
+
 def _addresses(text: str) -> dict[str, object]:
     if text not in ("0", "1"):
         raise OptionError(f"ADDRESSES={text} is neither 1 (tell kernel addresses) nor 0 (do not)")
@@ -468,6 +475,8 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "MOUNT": _mount,
     "SCHED": _sched,
     "THREADS": lambda text: {"threads": _number("THREADS", text, 1, 100_000)},
+    "FLUSH": _flush,
+    "DIRTY": lambda text: {"dirty_bytes": _size("DIRTY", text, _MIN_DIRTY_BYTES)},
     "SCALE": _scale,
     "MEM": lambda text: {"mem_bytes": _size("MEM", text, _MIN_MEM_BYTES)},
     "CPUS": _cpus,

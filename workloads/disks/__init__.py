@@ -95,13 +95,17 @@ def check_space(kind: str, size_bytes: int) -> None:
 
 @contextmanager
 def open_disk(
-    disks: Sequence[PlannedDisk], sched: str | None, erase: Collection[str], janitor: Janitor
+    disks: Sequence[PlannedDisk],
+    sched: str | None,
+    erase: Collection[str],
+    janitor: Janitor,
+    has_flushes: bool = True,
 ) -> Iterator[Disk]:
-    """Open a run's disks and set their I/O scheduler. On exit, restore the scheduler and detach the disks.
+    """Open a run's disks and set their queues. On exit, restore the settings and detach the disks.
 
     Every step is in the janitor's list before it is taken, so kill -9 leaves nothing behind. sched: None
-    keeps each scheduler. erase: the names in ERASE=. Yields the main disk, which refers to the others.
-    Raises MachineError, OptionError.
+    keeps each scheduler. erase: the names in ERASE=. has_flushes: False stops cache flushes. Yields the main
+    disk, which refers to the others. Raises MachineError, OptionError.
     """
     undo: list[int] = []
     try:
@@ -114,6 +118,9 @@ def open_disk(
             safety.check_apart(targets, users().graph)
         if sched is not None:
             _set_schedulers([str(disk.facts["name"]) for disk in opened.values()], sched, janitor, undo)
+        if not has_flushes:
+            settings = (queue.stop_flushes(str(disk.facts["name"]), janitor) for disk in opened.values())
+            undo += [number for number in settings if number is not None]
         opened = {
             serial: replace(disk, facts={**disk.facts, **queue.facts(str(disk.facts["name"]))})
             for serial, disk in opened.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Request queue of a disk: set its I/O scheduler, and read its settings for run.json.
+"""Request queue of a disk: set its I/O scheduler, stop its cache flushes, and read its settings for run.json.
 
 The settings are described in the kernel's Documentation/ABI/stable/sysfs-block.
 """
@@ -99,6 +99,33 @@ def set_scheduler(name: str, scheduler: str, janitor: Janitor) -> int | None:
         ) from None
     if read_setting(path) != scheduler:
         raise MachineError(f"{path} does not keep {scheduler}: choose another SCHED")
+    return number
+
+
+def stop_flushes(name: str, janitor: Janitor) -> int | None:
+    """Have the kernel send a device no cache flushes (FLUSH=0). Raises OptionError, MachineError.
+
+    The block layer then ends a flush at once, and drops it from writes that carry one, as for a disk without
+    a volatile cache. Returns the janitor's number of what restores the setting, None if it is so already.
+    """
+    if (Path("/sys/class/block") / name / "partition").exists():
+        raise OptionError(
+            f"FLUSH=0 would stop the flushes of the whole disk that {name} is a part of: leave FLUSH out, "
+            f"or give the whole disk"
+        )
+    path, none = directory(name) / "write_cache", "write through"
+    try:
+        if read_setting(path) == none:
+            return None
+        number = janitor.add_sysfs(path, none)
+        path.write_text(none)
+        kept = read_setting(path)
+    except OSError as error:
+        raise MachineError(
+            f"{path} does not take {none!r} ({(error.strerror or '').lower()}): leave FLUSH out"
+        ) from None
+    if kept != none:
+        raise MachineError(f"{path} does not keep {none!r}: leave FLUSH out")
     return number
 
 

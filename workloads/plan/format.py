@@ -68,6 +68,10 @@ def _target_rows(plan: Plan) -> list[tuple[str, str]]:
             rows.append(("disk", f"{plan.options.dev} is recorded, nothing is written to it"))
     if plan.options.sched is not None:
         rows.append(("scheduler", f"{plan.options.sched}, put back at the end"))
+    if not plan.options.has_flushes:
+        rows.append(("flushes", "none reach the disk; put back at the end"))
+    if plan.options.dirty_bytes is not None:
+        rows.append(("dirty limit", f"{show_size(plan.options.dirty_bytes)}, put back at the end"))
     return rows
 
 

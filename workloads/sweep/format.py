@@ -97,7 +97,8 @@ def _time(plan: SweepPlan) -> str:
     text = f"about {show_seconds(seconds)}" if seconds else "as long as the commands take"
     if plan.goal_pct is not None and seconds:
         most = sum((each.est_seconds or 0) * (plan.most_reps or 0) for each in plan.configurations)
-        text = f"{show_seconds(seconds)} to {show_seconds(most)}"
+        least, longest = show_seconds(seconds), show_seconds(most)
+        text = f"{least} to {longest}" if least != longest else f"about {least}"
     if seconds and unknown:
         text += f", and {unknown} configurations for as long as their command takes"
     return text + (", and the anchors" if plan.has_anchors else "")

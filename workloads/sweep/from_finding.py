@@ -24,7 +24,7 @@ GOAL_PCT = 15.0  # of the finding's seconds
 # What a run's words must keep to be the same run. Left out: what it recorded, its name and place, ERASE.
 REPEATED = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS", "CMD"),
-    *("SEED", "VM", "KERNEL", "JOURNAL"),
+    *("SEED", "VM", "KERNEL", "JOURNAL", "FLUSH", "DIRTY"),
 )
 # What a remedy may change: never the command.
 REMEDIES = ("COLLECT", *(name for name in REPEATED if name not in ("WL", "CMD", "SEED", "VM", "KERNEL")))

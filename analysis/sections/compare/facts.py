@@ -57,6 +57,7 @@ def facts(run: Run) -> dict[str, str]:
         "workload ended": how_it_ended(run),
         "argv": plain(run, " ".join([*(os.path.basename(word) for word in argv[:1]), *argv[1:]])),
         "memory limit": units.bytes_(m) if (m := run.int_("workload", "mem_bytes")) else "",
+        "dirty limit": units.bytes_(d) if (d := run.int_("workload", "dirty_bytes")) else "",
         "CPU limit": run.text("workload", "cpus"),
         "mkfs": plain(run, run.text("filesystem", "mkfs")),
         "mount": plain(run, run.text("filesystem", "mount")),
