@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The fewest requests that the disk's queue can have (nr_requests), under sixteen readers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from tests.planted.plant import Plant, Words
+from tests.planted.site import Site, Speed, setting
+
+FEWEST = "2"  # the kernel makes it its minimum, 4 on most
+
+
+@contextmanager
+def _run(site: Site, is_planted: bool) -> Iterator[Words]:
+    with (
+        site.filled([("file", 256)], Speed(latency_us=3000, request_us=10)) as (disk, target),
+        setting({disk.queue / "nr_requests": FEWEST}) if is_planted else nullcontext(),
+    ):
+        yield {
+            "DIR": str(target),
+            "CMD": site.program("read", target / "file", 16, 500, 4096, "random", "direct"),
+        }
+
+
+PLANT = Plant(
+    "shallow_queue",
+    "the disk's queue takes the fewest requests it can",
+    frozenset({"shallow_queue"}),
+    ("ext4", "xfs", "btrfs"),
+    _run,
+)
