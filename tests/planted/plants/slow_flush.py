@@ -20,7 +20,7 @@ def _run(site: Site, is_planted: bool) -> Iterator[Words]:
 PLANT = Plant(
     "slow_flush",
     "the disk takes 15 ms for a flush",
-    frozenset({"flush", "commit", "sync_write"}),
+    frozenset({"commit", "sync_write", "device_flush"}),
     ("ext4", "xfs", "btrfs"),
     _run,
 )

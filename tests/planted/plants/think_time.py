@@ -20,7 +20,7 @@ def _run(site: Site, is_planted: bool) -> Iterator[Words]:
 PLANT = Plant(
     "think_time",
     "the workload sleeps 10 ms before each write",
-    frozenset({"generator"}),
+    frozenset({"own_pause"}),
     ("ext4", "xfs", "btrfs"),
     _run,
 )
