@@ -37,9 +37,10 @@ def find(case: Case) -> Sequence[Finding]:
     where = call_names(sleeps)
     waited = f"{sleeps.count:,} sleeps{f' in {where}' if where else ''} waited to be allowed to write"
     because = [f"{waited}, the longest {seconds(sleeps.longest_ns / 1e9)}."]
-    wakers = [name for name, _ in wakers_of(case.results.path, sleeps, case.tables)]
+    wakers = wakers_of(case.results.path, sleeps, case.tables)
     if wakers:
-        because.append(f"What ended these {sleeps.count:,}: {', '.join(wakers[:2])}.")
+        names = ", ".join(name for name, _ in wakers[:2])
+        because.append(f"It was {names} that ended them ({sleeps.count:,}).")
     rates, text = rate_evidence(case, stops(sleeps)) if sleeps.is_timed else ([], "")
     certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
     return [

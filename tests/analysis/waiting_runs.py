@@ -26,8 +26,8 @@ SYSCALL = ("do_syscall_64+0x71", "entry_SYSCALL_64_after_hwframe+0x76")
 class Sleep:
     """The application sleeps from and until, in ms since the workload began. frames: innermost first."""
 
-    begin: int
-    end: int
+    begin: float
+    end: float
     frames: Sequence[str]
     waker: int = JBD2
     state: str = "blocked"
@@ -51,10 +51,11 @@ def case_of(folder: Path, sleeps: Sequence[Sleep], length: int = 1000, **more: A
             {"state": "sleeping", "prev_role": roles[prev], "next_role": roles[then], **row, **rest}
         )
 
-    stacks = {tuple(sleep.frames): i for i, sleep in enumerate(sleeps, 1)}
+    paths = dict.fromkeys(tuple(sleep.frames) for sleep in sleeps)
+    stacks = {frames: i for i, frames in enumerate(paths, 1)}
     switch(0, 0, APP, 0)
     for sleep in sleeps:
-        begin, end = sleep.begin * MS, sleep.end * MS
+        begin, end = round(sleep.begin * MS), round(sleep.end * MS)
         stack = stacks[tuple(sleep.frames)]
         switch(begin, APP, 0, 0, state=sleep.state, stack_id=stack)
         switch(begin + 1000, 0, sleep.waker, 1)

@@ -36,6 +36,7 @@ WRITE_CALLS = (
 )
 # what a synchronous write calls when its bytes are in memory
 SYNCS = ("vfs_fsync_range", "generic_write_sync", "*_sync_file", "*_file_fsync", "*_fsync", "nilfs_sync_file")
+WRITERS = ("vfs_write", "vfs_writev", "*_write_iter", "*_buffered_write", "*_buffered_write_iter")
 # who waits for a frozen file system: sb_start_write() and its kin, which the compiler puts into their callers
 PER_CPU = ("percpu_rwsem_wait", "__percpu_down_read", "percpu_down_read*")
 FREEZE_WAITERS = (
@@ -109,9 +110,13 @@ def kind_of(frames: Sequence[str], cause: str, call: str) -> str:
         return PLAIN
     if call in SYNC_CALLS:
         return SYNC_CALL
-    if call in WRITE_CALLS and any(fnmatchcase(name, one) for name in names for one in SYNCS):
-        return SYNC_WRITE
-    return PLAIN
+    if call and call not in WRITE_CALLS:
+        return PLAIN
+    # a deep call path is recorded without its outermost functions
+    if not any(fnmatchcase(name, one) for name in names for one in SYNCS):
+        return PLAIN
+    is_write = bool(call) or any(fnmatchcase(name, one) for name in names for one in WRITERS)
+    return SYNC_WRITE if is_write else SYNC_CALL
 
 
 def explain(

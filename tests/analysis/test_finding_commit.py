@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""fsync() and synchronous writes of the workload, and other processes' syncs: whose time is whose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.findings.commit import find as find_commit
+from analysis.findings.finding import Certainty
+from analysis.findings.foreign_commit import find as find_foreign
+from analysis.findings.sync_write import find as find_sync_write
+from analysis.measures.waits.explained import PLAIN, SYNC_CALL, SYNC_WRITE, kind_of
+from tests.analysis.synthetic import request
+from tests.analysis.waiting_runs import APP, BEGIN, JBD2, MS, OTHER, SYSCALL, Sleep, case_of, event
+
+# as recorded on 6.18
+COMMIT = ("__schedule+0x618", "schedule+0x23", "jbd2_log_wait_commit+0xc2", "ext4_sync_file+0x1f2")
+FSYNC = (*COMMIT, "do_fsync+0x3b", "__x64_sys_fsync+0xf", *SYSCALL)
+OSYNC = (*COMMIT, "ext4_buffered_write_iter+0x9d", "vfs_write+0x22f", "ksys_write+0x66", *SYSCALL)
+DATA = ("schedule+0x23", "io_schedule+0x3f", "folio_wait_bit+0xd6", "folio_wait_writeback+0x2a")
+DATA = (*DATA, "__filemap_fdatawait_range+0x7c", "file_write_and_wait_range+0x8f")  # type: ignore[assignment]
+DATA = (*DATA, "ext4_sync_file+0xa0", "do_fsync+0x3b", "__x64_sys_fsync+0xf", *SYSCALL)  # type: ignore[assignment]
+GET_WRITE = ("schedule+0x23", "bit_wait_io+0xd", "do_get_write_access+0x277", "ext4_add_entry+0x213")
+GET_WRITE = (*GET_WRITE, "__x64_sys_openat+0x5d", *SYSCALL)  # type: ignore[assignment]
+HANDLE = ("schedule+0x23", "wait_transaction_locked+0x83", "start_this_handle+0x11e", "ext4_create+0x101")
+HANDLE = (*HANDLE, "__x64_sys_openat+0x5d", *SYSCALL)  # type: ignore[assignment]
+
+
+def commit(begin: int, end: int, asker: int, call: str, why: str = "fsync") -> dict[str, Any]:
+    return event("jbd2_commit", why, begin, end, asker_tid=1000 + asker, asker_call=call, bytes=4096)
+
+
+def calls(name: str, count: int, total_ms: int) -> list[dict[str, Any]]:
+    return [{"bin_ns": BEGIN, "call": name, "count": count, "total_ns": total_ms * MS, "max_ns": MS}]
+
+
+def test_own_fsyncs_are_found_with_their_parts(tmp_path: Path) -> None:
+    sleeps = [Sleep(100, 150, DATA, state="io_wait"), Sleep(150.1, 400, FSYNC), Sleep(500, 800, FSYNC)]
+    flushes = [
+        request(BEGIN + t * MS, 0, 0, op="flush", complete_ns=BEGIN + (t + 20) * MS) for t in (200, 600)
+    ]
+    case = case_of(
+        tmp_path / "run",
+        sleeps,
+        event=[commit(150, 400, APP, "fsync"), commit(500, 800, APP, "fsync")],
+        call=calls("fsync", 2, 620),
+        block=flushes,
+    )
+    (finding,) = find_commit(case)
+    assert finding.what == "2 fsync() waited until the disk had it: 0.62 s of 1.00 s (62 %)."
+    assert finding.cost.low_s == pytest.approx(0.6, abs=0.002)
+    assert finding.because[0] == "Asleep in them 0.60 s: the commit 0.55 s, its data 0.05 s."
+    assert "2 flushes of the disk's cache, 20.0 ms each" in finding.because[2]
+    assert finding.certainty == Certainty.SURE
+    assert find_foreign(case) == []
+    assert find_sync_write(case) == []
+
+
+def test_synchronous_writes_are_found(tmp_path: Path) -> None:
+    sleeps = [Sleep(t, t + 80, OSYNC) for t in range(100, 900, 100)]
+    case = case_of(tmp_path / "run", sleeps, call=calls("write", 8, 660))
+    (finding,) = find_sync_write(case)
+    assert finding.what == "8 write() were synchronous (O_SYNC or alike): 0.66 s of 1.00 s (66 %)."
+    assert finding.cost.low_s == pytest.approx(0.64, abs=0.002)
+    assert find_commit(case) == []
+
+
+def test_plain_writes_beside_synchronous_ones_do_not_count(tmp_path: Path) -> None:
+    case = case_of(tmp_path / "run", [Sleep(100, 300, OSYNC)], call=calls("write", 1000, 600))
+    (finding,) = find_sync_write(case)
+    assert finding.cost.value_s == pytest.approx(0.2, abs=0.002)
+
+
+def test_anothers_commit_before_ones_own_is_the_others_fault(tmp_path: Path) -> None:
+    """The first sleep is until another's commit ends, and the call goes on to sleep for its own."""
+    case = case_of(
+        tmp_path / "run",
+        [
+            Sleep(100, 400, FSYNC),
+            Sleep(400.1, 600, FSYNC),
+            Sleep(700, 750, GET_WRITE),
+            Sleep(800, 900, HANDLE),
+        ],
+        event=[
+            commit(100, 400, OTHER, "none"),
+            commit(400, 600, APP, "fsync"),
+            commit(700, 750, OTHER, "none"),
+            commit(800, 900, OTHER, "none"),
+        ],
+        call=calls("fsync", 1, 510),
+    )
+    (foreign,) = find_foreign(case)
+    assert foreign.what == "Another process's syncs held it up: 0.45 s of 1.00 s (45 %)."
+    assert foreign.because[0] == "3 of 4 commits (75 %) began for others: storm (thread 1003) 3 (fsync 3)."
+    (own,) = find_commit(case)
+    assert own.cost.value_s == pytest.approx(0.51 - 0.3, abs=0.002)
+    assert JBD2 not in (APP, OTHER)
+
+
+def test_commit_of_the_file_system_is_nobodys_fault(tmp_path: Path) -> None:
+    """A timer began it: no other process waits for it."""
+    case = case_of(
+        tmp_path / "run", [Sleep(100, 400, HANDLE)], event=[commit(100, 400, 0, "none", why="timer")]
+    )
+    assert find_foreign(case) == []
+
+
+def test_anothers_commit_that_has_the_workloads_own_data_is_its_own(tmp_path: Path) -> None:
+    """Nothing follows: the commit that another asked for was the one that the call needed."""
+    case = case_of(tmp_path / "run", [Sleep(100, 400, FSYNC)], event=[commit(100, 400, OTHER, "none")])
+    assert find_foreign(case) == []
+    assert len(find_commit(case)) == 1
+
+
+@pytest.mark.parametrize(
+    ("frames", "cause", "call", "kind"),
+    [
+        (FSYNC, "commit", "fsync", SYNC_CALL),
+        (OSYNC, "commit", "write", SYNC_WRITE),
+        (COMMIT, "commit", "", SYNC_CALL),  # its outermost functions were not recorded
+        ((*COMMIT, "ext4_buffered_write_iter+0x9d"), "commit", "", SYNC_WRITE),
+        (HANDLE, "handle", "openat", PLAIN),
+        (FSYNC, "throttle", "fsync", PLAIN),
+        ((), "no_stack", "", PLAIN),
+    ],
+)
+def test_kind_by_call_path(frames: tuple[str, ...], cause: str, call: str, kind: str) -> None:
+    assert kind_of(frames, cause, call) == kind
