@@ -31,19 +31,17 @@ def find(case: Case) -> Sequence[Finding]:
         return []
     read = int(app.bytes.get("read", 0))
     window = case.results.window
-    is_data = ~block.class_.is_in(("metadata", "journal"))
     # what a limit of the cgroup held back, a worker sent for it
-    functions = case.tables.get(function.TABLE) or {}
-    own = block.in_workload | held_rows(block, functions)
-    rows = np.flatnonzero(block.op.is_("read") & own & is_data)
-    inside = block.issue_ns[rows] < window.work_end_ns
-    from_disk = int(block.bytes[rows[inside]].sum())
+    own = block.in_workload | held_rows(block, case.tables.get(function.TABLE) or {})
+    mine = block.op.is_("read") & own & ~block.class_.is_in(("metadata", "journal"))
+    mine &= block.issue_ns < window.work_end_ns
+    from_disk = int(np.sum(block.bytes, where=mine, dtype=np.int64))
     served = read - from_disk
     if read < LEAST_BYTES or served < LEAST_SERVED * read:
         return []
-    mine = [one for one in split.calls if one.target == "target" and one.call in CALLS and one.bytes]
+    reading = [one for one in split.calls if one.target == "target" and one.call in CALLS and one.bytes]
     # thread time to wall time, as all of the threads' time on a CPU
-    scale = sum(one.awake_ns for one in mine) * split.cpu_of_awake / split.cpu_ns
+    scale = sum(one.awake_ns for one in reading) * split.cpu_of_awake / split.cpu_ns
     value, low, high = (scale * seconds for seconds in case.ledger.cost(line.ns, line.weak_ns))
     if not case.counts(value):
         return []

@@ -48,7 +48,7 @@ def find(case: Case) -> Sequence[Finding]:
             kind=KEY,
             what=f"Other programs had the CPU for {case.of_wall(value)} in which the work was ready to run.",
             because=because,
-            where=Where(window.work_start_ns, window.work_end_ns),
+            where=Where(window.work_start_ns, window.work_end_ns, phases=wait.main_phases()),
             cost=case.cost(value, low, high),
             evidence=_evidence(case, programs),
             certainty=Certainty.LIKELY if doubt else Certainty.SURE,

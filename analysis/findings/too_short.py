@@ -14,6 +14,7 @@ from analysis.tables import event
 
 KEY = "too_short"
 LEAST_S = 5.0  # a journal commits every 5 s, a flusher looks for old pages every 5 s
+WATCH = "watch"  # the name of the workload of a watched live system
 PERIODIC = ("timer", "age", "periodic")  # reasons of events that time brings
 
 
@@ -37,7 +38,14 @@ def find(case: Case) -> Sequence[Finding]:
     because.append(f"It has {bins} time bins of 0.1 s: too few for a trend or a dip.")
     if not evidence:
         evidence.append(Evidence("phase", {}, "the workload's time", "s", wall_s, None))
-    if case.run.text("words", "FS"):
+    text = f"The workload ran {units.seconds(wall_s)} s"
+    if case.run.imported:
+        text = f"The trace covers {units.seconds(wall_s)} s"
+    elif case.run.text("workload", "name") == WATCH:
+        text = f"The system was watched for {units.seconds(wall_s)} s"
+    if case.run.text("workload", "name") == WATCH:
+        test = case.command(SECS="30")
+    elif case.run.text("words", "FS"):
         scale = "paper" if case.run.text("words", "SCALE") in ("", "default") else "default"
         test = case.command(SCALE=scale)
     else:
@@ -45,7 +53,7 @@ def find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"The workload ran {units.seconds(wall_s)} s: too short to tell.",
+            what=f"{text}: too short to tell.",
             because=because,
             where=Where(window.work_start_ns, window.work_end_ns),
             cost=Cost(wall_s, wall_s, wall_s),

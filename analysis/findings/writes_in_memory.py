@@ -28,8 +28,11 @@ def find(case: Case) -> Sequence[Finding]:
         return []
     window, origins = case.results.window, case.results.origins
     written = int(app.bytes.get("write", 0))
-    rows = np.flatnonzero(block.op.is_("write") & block.class_.is_in(("data", "unknown")))
-    sent = int(block.bytes[rows[block.issue_ns[rows] < window.work_end_ns]].sum())
+    data = block.op.is_("write") & block.class_.is_in(("data", "unknown"))
+    in_time = data & (block.issue_ns < window.work_end_ns)
+    sent, later = (
+        int(np.sum(block.bytes, where=rows, dtype=np.int64)) for rows in (in_time, data & ~in_time)
+    )
     deleted = (origins.written.deleted or 0) if origins.written else 0
     left = written - sent - deleted
     if written < LEAST_BYTES or left < LEAST_LEFT * written:
@@ -74,7 +77,7 @@ def find(case: Case) -> Sequence[Finding]:
                     "bytes written",
                     "bytes",
                     float(sent),
-                    float(int(block.bytes[rows].sum()) - sent),
+                    float(later),
                 ),
             ],
             certainty=Certainty.LIKELY if doubt else Certainty.SURE,

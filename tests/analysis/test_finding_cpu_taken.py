@@ -39,6 +39,13 @@ def test_hog_is_found_by_name(tmp_path: Path) -> None:
     assert finding.lines == {"others"}
 
 
+def test_phase_in_which_it_happened_is_named(tmp_path: Path) -> None:
+    shares = [share(3.0, phase="order"), share(3.0, phase="create")]
+    shares += [ready(3.9, OTHER, NOT_LOGGED, phase="create"), ready(0.1, OTHER, NOT_LOGGED, phase="order")]
+    (finding,) = cpu_taken.find(case_of(tmp_path / "r", spec_of(*HOGGED), path_of(shares)))
+    assert finding.where.phases == ("create",)
+
+
 def test_what_held_up_a_worker_below_counts(tmp_path: Path) -> None:
     waiting = share(2.0, Kind.READY, OTHER, NOT_LOGGED, "log_space", is_below=True)
     known = share(1.0, Kind.READY, OTHER, "ksoftirqd/0", "log_space")

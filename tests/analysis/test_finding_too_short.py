@@ -26,6 +26,16 @@ def test_short_run(tmp_path: Path) -> None:
     assert finding.test == "make trace FS=ext4 WL=compilebench SCALE=paper"
 
 
+def test_short_watch(tmp_path: Path) -> None:
+    spec = spec_of(on_cpu(1, 1000))
+    spec.run["workload"]["name"] = "watch"
+    spec.run |= {"words": {"DEV": "sda", "SECS": "2"}, "command": "make watch DEV=sda SECS=2"}
+    case = case_of(tmp_path / "r", spec)
+    (finding,) = too_short.find(replace(case, ledger=replace(case.ledger, wall_s=2.0)))
+    assert finding.what == "The system was watched for 2.00 s: too short to tell."
+    assert finding.test == "make watch DEV=sda SECS=30"
+
+
 @pytest.mark.parametrize("wall_s", [0.0, 5.0, 40.0])
 def test_long_run(tmp_path: Path, wall_s: float) -> None:
     case = case_of(tmp_path / "r", spec_of(on_cpu(1, 1000)))
