@@ -38,20 +38,37 @@ class CpuWait:
 
     ns: int = 0
     weak_ns: int = 0
-    pieces: int = 0
+    parts: float = 0.0  # pieces of the path, or of thread_time; of divided ones a part
     lines: set[str] = field(default_factory=set)  # keys of the ledger's lines that the time is part of
     phases: dict[str, int] = field(default_factory=dict)  # ns
     threads: dict[str, int] = field(default_factory=dict)  # ns by name of the occupant
+
+    @property
+    def pieces(self) -> int:
+        """How often, about."""
+        return round(self.parts)
 
     def add(self, line: str, share: Share, portion: float = 1.0) -> None:
         """Add a share, or a part of it."""
         ns = round(portion * share.ns)
         self.ns += ns
         self.weak_ns += round(portion * share.weak_ns)
-        self.pieces += round(portion * share.pieces)
+        self.parts += portion * share.pieces
         self.lines.add(line)
         self.phases[share.phase] = self.phases.get(share.phase, 0) + ns
         self.threads[share.name] = self.threads.get(share.name, 0) + ns
+
+    def main_phases(self, share: float = 0.9) -> tuple[str, ...]:
+        """The fewest phases that have such a share of the time; empty if that takes all phases."""
+        ordered = sorted(self.phases.items(), key=lambda item: (-item[1], item[0]))
+        found: list[str] = []
+        ns = 0
+        for name, one in ordered:
+            if ns >= share * self.ns:
+                break
+            found.append(name)
+            ns += one
+        return tuple(found) if len(found) < len(ordered) and "" not in found else ()
 
 
 def kernel_names(threads: Threads | None) -> frozenset[str]:
@@ -96,7 +113,7 @@ def measure_cpu_waits(
                 by = OF_THREAD_TIME.get(by, by if by in WHOSE else NOT_SEEN)
                 wait = found.setdefault(by, CpuWait(lines={READY_LINE}))
                 wait.ns += part.ns
-                wait.pieces += part.count
+                wait.parts += part.count
     return found
 
 
@@ -117,7 +134,7 @@ def together(waits: Iterable[CpuWait]) -> CpuWait:
     for wait in waits:
         whole.ns += wait.ns
         whole.weak_ns += wait.weak_ns
-        whole.pieces += wait.pieces
+        whole.parts += wait.parts
         whole.lines |= wait.lines
         for mine, others in ((whole.phases, wait.phases), (whole.threads, wait.threads)):
             for name, ns in others.items():
