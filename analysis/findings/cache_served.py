@@ -32,7 +32,8 @@ def find(case: Case) -> Sequence[Finding]:
     read = int(app.bytes.get("read", 0))
     window = case.results.window
     # what a limit of the cgroup held back, a worker sent for it
-    own = block.in_workload | held_rows(block, case.tables.get(function.TABLE) or {})
+    functions = case.tables.get(function.TABLE) or {}
+    own = block.in_workload | held_rows(block, functions)
     mine = block.op.is_("read") & own & ~block.class_.is_in(("metadata", "journal"))
     mine &= block.issue_ns < window.work_end_ns
     from_disk = int(np.sum(block.bytes, where=mine, dtype=np.int64))
