@@ -75,4 +75,4 @@ def _find(case: Case) -> Sequence[Finding]:
     ]
 
 
-RULES = (Rule(KEY, 420, "write amplification", ("block", "sched", "calls"), _find),)
+RULES = (Rule(KEY, 420, "write amplification", ("block", "sched", "calls"), _find, is_bound=True),)

@@ -65,7 +65,7 @@ def _find(case: Case) -> Sequence[Finding]:
     if work.with_ns:
         because.append(
             f"The workload's requests took {ms(work.with_ns)} with one of these under way,"
-            f" {ms(work.without_ns)} of the same kind without."
+            f" {ms(work.without_ns)} {'but for the wait for its end' if work.is_behind else 'without'}."
         )
         evidence.append(
             Evidence(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The device's bandwidth: time at the device of large requests that nothing else explains."""
+"""The device's bandwidth: time at the device of large requests, or of very many at once."""
 
 from __future__ import annotations
 

@@ -80,4 +80,4 @@ def _remedy(case: Case, cost: Cost) -> Remedy | None:
     return remedy(case, more, f"no flushes ({option}: unsafe, for the test)", 0.0, cost)
 
 
-RULES = (Rule(KEY, 350, "flushes of the disk's cache", ("block", "sched"), _find),)
+RULES = (Rule(KEY, 350, "flushes of the disk's cache", ("block", "sched"), _find, is_bound=True),)

@@ -13,7 +13,7 @@ from analysis.findings.at_device import (
     where_of,
     words_of,
 )
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy
+from analysis.findings.finding import Cost, Evidence, Finding, Remedy
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 
@@ -30,11 +30,9 @@ def _find(case: Case) -> Sequence[Finding]:
     value = case.ledger.seconds(time.seek_ns_of_mixed)
     low = min(case.ledger.seconds(seeks.low_ns) * part, value)
     cost = Cost(value, low, max(value, min(case.ledger.seconds(seeks.high_ns) * part, case.ledger.wall_s)))
-    if not case.counts(value):
+    if not case.counts(low):
         return []
     sure, doubt = certainty_of(case, cost, "the excess of a seek is a difference of means")
-    if sure == Certainty.POSSIBLE:
-        return []
     extra = time.far_ns - time.near_ns
     return [
         Finding(

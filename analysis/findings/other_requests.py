@@ -40,7 +40,7 @@ def _find(case: Case) -> Sequence[Finding]:
     if others.with_ns:
         because.append(
             f"The workload's requests took {ms(others.with_ns)} with one of theirs under way,"
-            f" {ms(others.without_ns)} of the same kind without."
+            f" {ms(others.without_ns)} {'but for the wait for its end' if others.is_behind else 'without'}."
         )
         evidence.append(
             Evidence(
@@ -53,7 +53,7 @@ def _find(case: Case) -> Sequence[Finding]:
             )
         )
         if own_s < 0.9 * cost.value_s:
-            doubt = "the excess is a difference of means"
+            doubt = f"the excess is a {'fit' if others.is_behind else 'difference of means'}"
     elif not others.is_compared:
         because.append(
             f"No request of the workload's was without theirs: {seconds(cost.value_s)} is their part of the"

@@ -18,12 +18,10 @@ from analysis.findings.at_device import (
 )
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy
 from analysis.findings.rule import Case, Rule
-from analysis.measures.at_device.split import Why
+from analysis.measures.at_device.split import WBT, Why
 
 KEY = "shallow_queue"
-WBT = ("wbt_wait", "rq_qos_wait")
 TAG = "blk_mq_get_tag"
-SHALLOW = 32  # requests: a deeper queue keeps any disk busy
 DEEP = 128  # requests: what a disk of today has
 
 
@@ -40,7 +38,6 @@ def _find(case: Case) -> Sequence[Finding]:
     is_wbt = any(place.startswith(WBT) for place in queued.places)
     # a thread that waits for a tag has seen the queue full
     is_full = (limit is not None and time.depth_highest >= limit) or TAG in queued.places
-    is_shallow = time.depth_highest <= SHALLOW
     because = [
         f"{disk} had at most {time.depth_highest:,} requests at once, {time.depth_on_path:.1f} in the mean"
         f" while waited for{'' if limit is None else f'; nr_requests is {limit:,}'}.",
@@ -48,19 +45,13 @@ def _find(case: Case) -> Sequence[Finding]:
         f" {ms(queued.d2c_ns)} at the device (means).",
     ]
     doubt = "" if is_full or is_wbt else "nobody was seen to wait for a tag"
-    if not is_shallow and not is_wbt:
-        doubt = f"with {time.depth_highest:,} requests at once, the device may just be slow"
     if is_wbt:
         because.append(
             f"Write-back throttling let them wait (wbt_lat_usec {setting(case, 'wbt_lat_usec') or 0})."
         )
         test = f"echo 0 > /sys/block/{disk}/queue/wbt_lat_usec; {case.command()}"
-    elif is_full:
-        # the same number again would change nothing, even where the queue is smaller than it says
-        deep = DEEP if limit != DEEP else DEEP // 2
-        test = f"echo {deep} > /sys/block/{disk}/queue/nr_requests; {case.command()}"
     else:
-        test = f"echo none > /sys/block/{disk}/queue/scheduler; {case.command()}"
+        test = f"{_deeper(disk)}; {case.command()}"
     sure, doubt = certainty_of(case, cost, doubt)
     of_what = "write-back throttling" if is_wbt else f"a place in the queue of {disk}"
     return [
@@ -88,6 +79,17 @@ def _find(case: Case) -> Sequence[Finding]:
             lines=queued.lines,
         )
     ]
+
+
+def _deeper(disk: str) -> str:
+    """Commands that give the disk a deep queue.
+
+    Linux 6.18 keeps the few places of an earlier nr_requests when the scheduler changes, and shows its
+    default: the same number again would change nothing.
+    """
+    queue = f"/sys/block/{disk}/queue"
+    numbers = [f"echo {number} > {queue}/nr_requests" for number in (DEEP // 2, DEEP)]
+    return "; ".join((f"echo none > {queue}/scheduler", *numbers))
 
 
 def _without_scheduler(case: Case, scheduler: str, cost: Cost) -> Remedy | None:

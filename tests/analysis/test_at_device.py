@@ -132,3 +132,24 @@ def test_excess_is_what_others_added(factor: int) -> None:
     assert found.share[found.met].mean() == pytest.approx(1 - 1 / factor, abs=0.02)
     assert np.array_equal(found.met, is_slow)
     assert found.low.max() <= 1 - 1 / factor <= found.high.max()
+
+
+@pytest.mark.parametrize("serves_first", [True, False])
+def test_request_that_waits_for_the_end_of_others_is_told_without_comparison(serves_first: bool) -> None:
+    """Others' requests are always under way: only what they still have to go can tell."""
+    rng = np.random.default_rng(1)
+    others = np.arange(1_000, dtype=np.int64) * 100_000
+    own = np.sort(rng.integers(0, int(others[-1]), 3_000))
+    to_go = 100_000 - own % 100_000
+    took = rng.integers(8_000, 12_000, own.size) + (to_go if serves_first else 50_000)
+    block = _block([*own.tolist(), *others.tolist()], [*took.tolist(), *([100_000] * others.size)])
+    is_own = np.arange(block.rows) < own.size
+    found = excess_of(block, np.flatnonzero(is_own), is_own, ~is_own)
+    assert found.met.all()
+    excess = (found.share * took).sum()
+    if serves_first:
+        assert found.is_behind
+        assert excess == pytest.approx(to_go.sum(), rel=0.02)
+        assert found.without_ns == pytest.approx(10_000, rel=0.1)
+    else:
+        assert found.low.sum() == pytest.approx(0, abs=0.05 * own.size)

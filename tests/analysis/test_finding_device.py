@@ -23,7 +23,7 @@ def test_waits_for_a_tag_are_the_queue(tmp_path: Path) -> None:
     assert found.cost.value_s == pytest.approx(100 * 200e-6, rel=0.01)
     assert found.certainty == "sure"
     assert "nr_requests is 2" in found.because[0]
-    assert "echo 128 >" in found.test
+    assert "echo 128 > /sys/block/loop3/queue/nr_requests" in found.test
     assert not found_by(LATENCY, case)
 
 

@@ -41,7 +41,8 @@ class AtRequests:
     part: U8
     request: I32  # number of the request, see RequestLabels
     row: I64  # of the table block; NONE: a bio to a volume
-    waiter: I32  # code of Causes: what the thread waited for that slept until its completion; NONE: not known
+    # code of Causes: what the thread waited for that slept until its completion; if not known, the root
+    waiter: I32
     own: I32  # the same of the root itself
     own_sleep: I32  # the root's interval
     weak: Mask
@@ -75,14 +76,16 @@ def _of_lot(pieces: Pieces, rows: PathRows) -> AtRequests:
     direct = pieces.request[at] == request
     waiter = np.where(direct & (pieces.waiter[at] >= 0), code[np.maximum(pieces.waiter[at], 0)], NONE)
     own = pieces.own[at]
+    own_code = np.where(own >= 0, code[np.maximum(own, 0)], NONE).astype(np.int32)
+    waiter = _spread(request, pieces.root[at], waiter).astype(np.int32)
     return AtRequests(
         begin=pieces.begin[at],
         end=pieces.end[at],
         part=part[at],
         request=request,
         row=rows.requests.row[request],
-        waiter=_spread(request, pieces.root[at], waiter).astype(np.int32),
-        own=np.where(own >= 0, code[np.maximum(own, 0)], NONE).astype(np.int32),
+        waiter=np.where(waiter >= 0, waiter, own_code),
+        own=own_code,
         own_sleep=own.astype(np.int32),
         weak=_weak(request, pieces.root[at], direct, pieces.weak[at]),
     )
@@ -110,11 +113,10 @@ def _weak(request: I32, root: I32, direct: Mask, weak: Mask) -> Mask:
     return weak & ~is_sure[of]
 
 
-def woken_ns(rows: PathRows, sleeps: I32) -> int:
+def woken_ns(rows: PathRows, sleeps: I32, is_all: bool) -> int:
     """Time of the path until roots had a CPU, right after these sleeps of theirs (intervals).
 
-    Only while the CPU that they were to get woke up: what other programs or threads of
-    the workload take is not lost to the sleep.
+    is_all: whoever had the CPU. Else only while it woke up: what others take is theirs.
     """
     intervals, code = rows.intervals, rows.causes.code
     after = np.unique(sleeps[sleeps >= 0]) + 1
@@ -126,6 +128,10 @@ def woken_ns(rows: PathRows, sleeps: I32) -> int:
     is_idle = np.array([label == IDLE for label in role.labels] or [False], dtype=np.bool_)
     total = 0
     for pieces in rows.pieces:
-        mine = np.isin(pieces.own, after) & (pieces.occupant >= 0)
+        mine = np.isin(pieces.own, after)
+        if is_all:
+            total += int(pieces.ns[mine].sum())
+            continue
+        mine &= pieces.occupant >= 0
         total += int(pieces.ns[mine][is_idle[role.codes[pieces.occupant[mine]]]].sum())
     return total

@@ -4,12 +4,13 @@
     held         held back by a limit of a cgroup, before it was sent
     others       a request of another program, or the share of a request's time that others' requests added
     background   the same of the file system's work that ends some time after mkfs: lazy init, discard
-    queue        the request waits for a place in the device's queue, or a thread does to send one
+    queue        the request waits for a place in the device's queue, or a thread does to send one: where the
+                 queue is shallow, or by write-back throttling (wbt)
     flush        a flush of the device's cache
     small reads  a read of at most 32 KiB of a reader that streams through a file: it was not read ahead
     cold         a read into the page cache of what the run had not read before
-    bandwidth    other requests of 128 KiB or more with the device
-    latency      other requests with the device
+    bandwidth    other requests with the device, or queued for it: of 128 KiB or more, or many at once
+    latency      other requests with the device, or queued for it
     machinery    other requests, while a worker of the loop device has them
 
 `seeks` is no part of the sum: the share of all these that is due to the head's movement, as requests that
@@ -42,7 +43,7 @@ from analysis.measures.block.request_owners import Owners
 from analysis.measures.block.seeks import Distances
 from analysis.measures.common.timeline import F64
 from analysis.measures.critical_path.results import NoPath, PathResults, PathRows
-from analysis.measures.critical_path.stretches import NONE, Mask, spans
+from analysis.measures.critical_path.stretches import I32, NONE, Mask, spans
 from analysis.measures.critical_path.sums import phase_of
 from analysis.measures.device.depth_steps import in_order
 from analysis.measures.device.results import DepthResults
@@ -51,6 +52,8 @@ from analysis.tables.block import Block, parts
 from analysis.tables.load import Tables
 from analysis.tables.store import I64
 
+SHALLOW = 32  # requests at once: a deeper queue keeps any disk busy
+WBT = ("wbt_wait", "rq_qos_wait")
 QUEUE_CAUSE = "queue"  # of analysis/causes: a thread waits for a tag, or for write-back throttling
 MOST_HELD = 0.5  # of the bytes written
 LARGE_BYTES = 128 << 10
@@ -111,7 +114,8 @@ class Others:
     with_ns: float  # mean queue to completion of the workload's that met them; 0: no comparison
     without_ns: float  # of as large ones that met none
     own_ns: float  # time of the path at others' requests themselves
-    is_compared: bool  # false: the share is that of the bytes, for want of requests without others'
+    is_compared: bool  # false: the share is that of the bytes, as nothing could be compared
+    is_behind: bool  # there was none without: without_ns is what is left without waiting for theirs to end
 
 
 @dataclass(frozen=True)
@@ -212,20 +216,24 @@ class _Split:
         self.give(Why.HELD, is_queue & self.is_(traits.is_held))
         others = self._in_the_way(Why.OTHERS, traits.is_others)
         background = self._in_the_way(Why.BACKGROUND, traits.is_background & ~traits.is_others)
+        bytes_s, depth = self._busy()
+        # a deep queue keeps any disk busy: then the wait for a place in it is the disk's
         waits_for_place = self._waits_in(QUEUE_CAUSE)
+        in_queue = is_queue | waits_for_place
+        if self.depth_highest > SHALLOW:
+            in_queue = self._waits_in(QUEUE_CAUSE, WBT) if depth <= SHALLOW else np.zeros_like(in_queue)
         # the kernel holds flushes back to send one for many: that wait is the flush's
         is_flush = self.is_(traits.is_flush) | self._is_labelled("flush")
-        self.give(Why.QUEUE, (is_queue & ~is_flush) | waits_for_place)
+        self.give(Why.QUEUE, in_queue & (~is_flush | waits_for_place))
         self.give(Why.FLUSH, is_flush)
         self._reads()
         seeks = self._seeks()
-        is_large = self.has_row & (block.bytes[self.row] >= LARGE_BYTES)
-        is_device = at.part == Part.DEVICE
+        is_large = self.has_row & ((block.bytes[self.row] >= LARGE_BYTES) | (depth > SHALLOW))
+        is_device = (at.part == Part.DEVICE) | is_queue | waits_for_place
         self.give(Why.BANDWIDTH, is_device & is_large)
         self.give(Why.LATENCY, is_device)
         self.give(Why.MACHINERY, np.ones(at.row.size))
         times = {why: self._time(why) for why in self.weights}
-        bytes_s, depth = self._busy()
         return DeviceTime(
             total_ns=int(at.ns.sum()),
             of={why: time for why, time in times.items() if time is not None},
@@ -242,9 +250,14 @@ class _Split:
             seeks_of_mixed=int(seeks[3]),
         )
 
-    def _waits_in(self, cause: str) -> Mask:
-        has = np.array([waited.cause == cause for waited in self.rows.causes.waited] + [False])
-        return np.asarray(has[self.at.waiter])
+    def _waits_in(self, cause: str, places: tuple[str, ...] = ("",)) -> Mask:
+        """Pieces with this cause, of who slept for the request or of the root, in one of these functions.
+
+        A thread that gets a place may wake the next: the root then waited for a place, that one for its read.
+        """
+        waited = self.rows.causes.waited
+        has = np.array([one.cause == cause and one.place.startswith(places) for one in waited] + [False])
+        return np.asarray(has[self.at.waiter] | has[self.at.own])
 
     def _is_labelled(self, op: str) -> Mask:
         """Of bios to volumes, by their label."""
@@ -287,6 +300,7 @@ class _Split:
             without_ns=excess.without_ns if is_compared else 0.0,
             own_ns=own_ns,
             is_compared=is_compared,
+            is_behind=excess.is_behind,
         )
 
     def _work_rows(self, mask: Mask) -> I64:
@@ -436,6 +450,12 @@ class _Split:
             moved += float(block.bytes[part][within].sum(dtype=np.float64))
         return moved / busy_ns * 1e9, depth
 
+    def _woken_ns(self, why: Why, sleeps: I32) -> int:
+        """A stream without readahead sleeps at each read, and waits for a CPU as often: that is lost, too."""
+        if why not in (Why.SMALL_READS, Why.COLD):
+            return 0
+        return woken_ns(self.rows, sleeps, is_all=why == Why.SMALL_READS)
+
     def _time(self, why: Why) -> WhyTime | None:
         at, block = self.at, self.block
         value, low, high = self.weights[why]
@@ -474,7 +494,7 @@ class _Split:
             ops=tuple(label.labels[code] for code in labels),
             names=submitters(block.comm, rows) if rows.size else (),
             places=tuple(dict.fromkeys(causes[code].place for code in waiter if code >= 0)),
-            woken_ns=woken_ns(self.rows, at.own_sleep[mine]) if why in (Why.SMALL_READS, Why.COLD) else 0,
+            woken_ns=self._woken_ns(why, at.own_sleep[mine]),
             gap_ns=self.gaps.get(why, 0),
         )
 
