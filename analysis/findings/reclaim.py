@@ -66,6 +66,10 @@ def find(case: Case) -> Sequence[Finding]:
     doubts = []
     if reclaim is None or not reclaim.count:
         doubts.append("events of direct reclaim were not recorded, only sleeps")
+    if again is None and read_s > own:
+        doubts.append(
+            "the requests are too many to tell, or were not recorded: what was read again is not known"
+        )
     if share * read_s > own:
         doubts.append("most of it are reads, shared out by bytes")
     certainty, doubt = certainty_of(case, sleeps, doubts, ("events", "threads"))

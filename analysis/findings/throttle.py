@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.findings.finding import Evidence, Finding
+from analysis.findings.finding import Cost, Evidence, Finding, Remedy
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
     account_evidence,
@@ -55,6 +55,8 @@ def find(case: Case) -> Sequence[Finding]:
         because.append(f"At most {bytes_(most)} were dirty or being written back in the pauses{share}.")
         rows = {"name": " + ".join(DIRTY)}
         evidence.append(Evidence("counter", rows, "dirty in the pauses, mean", "bytes", inside, None))
+    if own := case.run.int_("workload", "dirty_bytes"):
+        because.append(f"The run limits dirty pages to {bytes_(own)} (DIRTY=).")
     if limit:
         because.append(
             f"The workload's memory is limited to {bytes_(limit)} (MEM=), and with it its dirty pages."
@@ -71,7 +73,7 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=evidence,
             certainty=certainty,
             doubt=doubt,
-            remedy=remedy_of(case, {"MEM": ""}, "no memory limit", cost) if limit else None,
+            remedy=_remedy(case, cost, dirty, memory),
             test=_test(case, dirty, memory),
             lines=frozenset({KEY}),
         )
@@ -103,6 +105,18 @@ def _events(case: Case) -> list[Evidence]:
         return []
     rows = {"kind": "dirty_throttle"}
     return [Evidence("event", rows, "pauses of the workload", "", int(mine.sum()), None)]
+
+
+def _remedy(case: Case, cost: Cost, dirty: tuple[float, int] | None, memory: int | None) -> Remedy | None:
+    """Without the run's own limit, else with the kernel's usual one; None: the limit is that already."""
+    if case.run.text("words", "DIRTY"):
+        return remedy_of(case, {"DIRTY": ""}, "no limit of its own on dirty pages", cost)
+    if case.run.int_("workload", "mem_bytes"):
+        return remedy_of(case, {"MEM": ""}, "no memory limit", cost)
+    if dirty is None or not memory or dirty[1] >= SMALL_SHARE * memory:
+        return None
+    usual = memory // 5
+    return remedy_of(case, {"DIRTY": f"{usual >> 20}M"}, f"a limit of {bytes_(usual)} of dirty pages", cost)
 
 
 def _test(case: Case, dirty: tuple[float, int] | None, memory: int | None) -> str:

@@ -30,8 +30,9 @@ def flushes_in(block: Block | None, window: tuple[int, int]) -> Flushes | None:
     if block is None:
         return None
     count = total = 0
+    is_flush = block.op.is_("flush")
     for at in parts(block.rows):
-        mine = block.op.is_("flush")[at] & block.timed[at]
+        mine = is_flush[at] & block.timed[at]
         mine &= (block.issue_ns[at] >= window[0]) & (block.issue_ns[at] < window[1])
         count += int(np.count_nonzero(mine))
         total += int((block.complete_ns[at][mine] - block.issue_ns[at][mine]).sum())

@@ -77,8 +77,9 @@ def written(block: Block | None, spans: tuple[I64, I64]) -> Sent | None:
         return None
     comms = np.zeros(len(block.comm.labels), dtype=np.int64)
     classes = np.zeros(len(block.class_.labels), dtype=np.int64)
+    is_write = block.op.is_("write")
     for at in parts(block.rows):
-        mine = block.op.is_("write")[at] & is_inside(block.queue_ns[at], spans)
+        mine = is_write[at] & is_inside(block.queue_ns[at], spans)
         size = np.asarray(block.bytes[at][mine], dtype=np.float64)
         comms += np.bincount(block.comm.codes[at][mine], size, comms.size).astype(np.int64)
         classes += np.bincount(block.class_.codes[at][mine], size, classes.size).astype(np.int64)

@@ -21,7 +21,7 @@ from analysis.tables.store import I64
 
 KIND = "direct_reclaim"
 PAGE_SECTORS = 8
-MOST_PAGES = 1 << 24  # of more, what is read again is not counted: a gigabyte of memory
+MOST_PAGES = 1 << 22  # of more, what is read again is not counted: it would take seconds
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,11 @@ def read_again(block: Block | None) -> ReadAgain | None:
     times: list[I64] = []
     reads: list[np.ndarray] = []
     total = 0
+    all_reads = block.op.is_("read")
+    is_wanted = block.class_.is_("data") & (all_reads | block.op.is_("write"))
     for at in parts(block.rows):
-        is_read = block.op.is_("read")[at]
-        wanted = block.class_.is_("data")[at] & (is_read | block.op.is_("write")[at])
-        rows = np.flatnonzero(wanted)
+        is_read = all_reads[at]
+        rows = np.flatnonzero(is_wanted[at])
         count = np.maximum(np.asarray(block.bytes[at][rows], dtype=np.int64) // (PAGE_SECTORS * 512), 1)
         total += int(count.sum())
         if total > MOST_PAGES:
