@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.findings.finding import Evidence, Finding
+from analysis.findings.finding import Cost, Evidence, Finding
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
     asleep_evidence,
@@ -28,6 +28,7 @@ WHAT = {
 }
 WHAT |= {"log_space": "for room in the journal that these commits filled", "commit": "for the commit itself"}
 FOR_JBD2 = ("log_space", "commit", "handle")
+SHARED = 0.2  # of the cost: what is shared with the workload's own syncs is a doubt from here on
 WEAK = 0.1  # share of the time in which it is a guess who ended a sleep
 
 
@@ -38,9 +39,13 @@ def find(case: Case) -> Sequence[Finding]:
     sleeps = case.sleeps.of(FOREIGN)
     # the call path of the others tells that the journal's thread ended the sleep
     guessed = sleeps.where(~sleeps.cause.is_in(FOR_JBD2))
-    cost = cost_of(case, sleeps.total_ns, guessed.total_weak_ns)
+    # of a commit that both need, half is the others'
+    shared = case.sleeps.shared
+    cost = cost_of(case, sleeps.total_ns, guessed.total_weak_ns, shared.total_ns)
+    shared_s = case.ledger.seconds(shared.total_ns)
+    cost = Cost(min(cost.value_s + shared_s / 2, cost.high_s), cost.low_s, cost.high_s)
     askers = askers_of(case.tables, case.results.window)
-    if not case.counts(cost.value_s) or askers is None or not askers.others:
+    if not sleeps.total_ns or not case.counts(cost.value_s) or askers is None or not askers.others:
         return []
     share = 100 * askers.others / askers.all
     names = ", ".join(f"{name} {count:,}" for name, count in askers.by_name[:2])
@@ -53,6 +58,12 @@ def find(case: Case) -> Sequence[Finding]:
         size = f"{bytes_(askers.others_bytes)} of {bytes_(askers.all_bytes)}"
         because.append(f"Their commits wrote {size} that went to the journal.")
     doubts = []
+    if shared.total_ns:
+        because.append(
+            f"{seconds(shared_s)} more are for commits that its own syncs needed, too: half counts."
+        )
+    if shared.total_ns > SHARED * sleeps.total_ns:
+        doubts.append("how much of a commit is whose, if both need it, is not known")
     if guessed.total_weak_ns > WEAK * max(sleeps.total_ns, 1):
         percent = 100 * guessed.total_weak_ns / sleeps.total_ns
         doubts.append(f"in {percent:.0f} % of the time it is a guess who ended a sleep")

@@ -157,16 +157,19 @@ def explain(
     return Categorical(codes, EXPLAINED)
 
 
-def goes_on(root: I64, begin_ns: I64, end_ns: I64, stack_id: I64) -> np.ndarray:
-    """Whether the same thread's next sleep follows at once, with the same call path."""
+def goes_on(root: I64, sleep: I64, begin_ns: I64, end_ns: I64, stack_id: I64) -> np.ndarray:
+    """Whether the same thread's next sleep follows at once, with the same call path. Sleeps have rows."""
     found = np.zeros(root.size, dtype=np.bool_)
     if root.size < 2:
         return found
     order = np.lexsort((begin_ns, root))
-    this, following = order[:-1], order[1:]
-    found[this] = (
-        (root[this] == root[following])
-        & (stack_id[this] == stack_id[following])
-        & (begin_ns[following] - end_ns[this] <= NEXT_NS)
+    is_last = np.concatenate((sleep[order[1:]] != sleep[order[:-1]], [True]))  # of its sleep's rows
+    last, number = order[is_last], np.cumsum(np.concatenate(([0], is_last[:-1])))
+    first = order[np.concatenate(([True], is_last[:-1]))]
+    follows = (
+        (root[last[:-1]] == root[first[1:]])
+        & (stack_id[last[:-1]] == stack_id[first[1:]])
+        & (begin_ns[first[1:]] - end_ns[last[:-1]] <= NEXT_NS)
     )
+    found[order] = np.append(follows, False)[number]
     return found

@@ -27,7 +27,7 @@ from analysis.measures.locks.lock_names import SYSCALL, symbol
 from analysis.measures.locks.waits_by_stack import group
 from analysis.measures.threads.parts import VOLUNTARY
 from analysis.measures.waits.commits import Commits, Whose
-from analysis.measures.waits.explained import explain, goes_on
+from analysis.measures.waits.explained import SYNC_CALL, SYNC_WRITE, explain, goes_on
 from analysis.tables import thread_time
 from analysis.tables.load import Tables
 from analysis.tables.store import I64, Categorical
@@ -35,6 +35,8 @@ from analysis.tables.thread_rows import ASLEEP
 
 Mask = npt.NDArray[np.bool_]
 AT_DEVICE = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION, Kind.BELOW, Kind.HANDED, Kind.OTHER_DISK)
+# waits for a buffer that the commit is writing to the log
+IN_LOG_WRITE = ("do_get_write_access", "jbd2_journal_get_write_access")
 KSYS = re.compile(r"^(?:ksys|do)_(write|read|fsync|fdatasync|pwrite64|pread64|writev|readv|pwritev|preadv)$")
 JOURNAL = "write journal"  # label of requests
 
@@ -85,6 +87,12 @@ class Sleeps:
     def total_weak_ns(self) -> int:
         """Of it, time that rests on a guess."""
         return int(self.weak_ns.sum())
+
+    @property
+    def shared(self) -> Sleeps:
+        """The workload's own syncs, in commits that others had asked for first: both need them."""
+        own = self.explained.is_in((SYNC_CALL, SYNC_WRITE))
+        return self.where(own & self.whose.is_(Whose.OTHERS))
 
     @property
     def count(self) -> int:
@@ -149,7 +157,7 @@ def _made(
     stack = columns["stack_id"]
     call = _labelled(stack, stacks, call_of)
     root, for_space = columns.pop("root"), columns.pop("space").astype(np.bool_)
-    follows = goes_on(root, columns["begin_ns"], columns["end_ns"], stack) & is_timed
+    follows = goes_on(root, columns["sleep"], columns["begin_ns"], columns["end_ns"], stack) & is_timed
     explained = explain(stack, stacks, cause, call, whose, follows, for_space, others_fill)
     rows = Sleeps(
         **columns, cause=cause, place=place, call=call, whose=whose, explained=explained, is_timed=is_timed
@@ -161,6 +169,7 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
     intervals, causes = rows.intervals, rows.causes
     commits = Commits(tables)
     is_journal = np.array([label == JOURNAL for label in rows.requests.label.labels] or [False])
+    is_shadow = np.array([one.place in IN_LOG_WRITE for one in causes.waited] or [False])
     is_lock_code = np.array([one.cause == LOCK for one in causes.waited] or [False])
     parts: list[list[I64]] = []
     for number, pieces in enumerate(rows.pieces):
@@ -172,6 +181,7 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
         journal = np.zeros(asleep.size, dtype=np.bool_)
         known = request >= 0
         journal[known] = is_journal[rows.requests.label.codes[request[known]]]
+        journal |= is_shadow[causes.code[own]]
         commit = commits.of(pieces.event[asleep].astype(np.int64), begin, journal)
         sleep = (np.int64(number) << 40) + intervals.whole[own]
         is_lock = is_lock_code[causes.code[own]]
