@@ -9,6 +9,7 @@ from analysis import units
 from analysis.causes.roles import FILESYSTEM, WORKLOAD
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy, Where
 from analysis.findings.rule import Case, Rule
+from analysis.measures.cpu.quota import measure_quota
 from analysis.measures.cpu.waits import KERNEL_THREADS, kernel_names, measure_cpu_waits, together
 from analysis.measures.ledger import PATH
 from analysis.tables import thread
@@ -24,7 +25,9 @@ WHO = {
 def find(case: Case) -> Sequence[Finding]:
     """One finding for the whole run."""
     ledger, run, threads = case.ledger, case.run, case.tables.get(thread.TABLE)
-    waits = measure_cpu_waits(ledger, case.results.threads, kernel_names(threads))
+    waits = measure_cpu_waits(
+        ledger, case.results.threads, kernel_names(threads), measure_quota(case.results.path)
+    )
     mine = {whose: waits[whose] for whose in WHO if whose in waits}
     wait = together(mine.values())
     value, low, high = ledger.cost(wait.ns, wait.weak_ns)

@@ -10,6 +10,7 @@ from analysis.causes.roles import OTHER
 from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.programs import Program, measure_programs
+from analysis.measures.cpu.quota import measure_quota
 from analysis.measures.cpu.waits import NOT_SEEN, PROGRAMS, CpuWait, kernel_names, measure_cpu_waits
 from analysis.measures.ledger import PATH
 from analysis.tables import thread, thread_time
@@ -23,7 +24,9 @@ MOST_NOT_SEEN, MOST_WEAK = 0.1, 0.2  # of the cost, for a finding that is sure
 def find(case: Case) -> Sequence[Finding]:
     """One finding for the whole run."""
     ledger, threads = case.ledger, case.tables.get(thread.TABLE)
-    waits = measure_cpu_waits(ledger, case.results.threads, kernel_names(threads))
+    waits = measure_cpu_waits(
+        ledger, case.results.threads, kernel_names(threads), measure_quota(case.results.path)
+    )
     wait, not_seen = waits.get(PROGRAMS, CpuWait()), waits.get(NOT_SEEN, CpuWait())
     value, low, high = ledger.cost(wait.ns, wait.weak_ns)
     if not case.counts(value):

@@ -9,6 +9,7 @@ from analysis import units
 from analysis.causes.roles import WORKLOAD
 from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
+from analysis.measures.cpu.quota import measure_quota
 from analysis.measures.cpu.waits import CpuWait, kernel_names, measure_cpu_waits
 from analysis.measures.critical_path.owners import IDLE
 from analysis.measures.ledger import PATH
@@ -21,7 +22,9 @@ LONG_NS = 1_000_000  # on average: no CPU takes so long to leave an idle state
 def find(case: Case) -> Sequence[Finding]:
     """One finding for the whole run."""
     ledger, run, threads = case.ledger, case.run, case.tables.get(thread.TABLE)
-    wait = measure_cpu_waits(ledger, case.results.threads, kernel_names(threads)).get(IDLE, CpuWait())
+    wait = measure_cpu_waits(
+        ledger, case.results.threads, kernel_names(threads), measure_quota(case.results.path)
+    ).get(IDLE, CpuWait())
     value, low, high = ledger.cost(wait.ns, wait.weak_ns)
     if not case.counts(value) or not wait.pieces:
         return []

@@ -11,6 +11,7 @@ from analysis.causes.roles import WORKLOAD
 from analysis.findings.finding import Certainty, Evidence, Finding, Remedy, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.common.tracing_cost import RECORDER, measure_cost
+from analysis.measures.cpu.quota import measure_quota
 from analysis.measures.cpu.waits import CpuWait, kernel_names, measure_cpu_waits
 from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.ledger import CPU
@@ -39,7 +40,7 @@ def find(case: Case) -> Sequence[Finding]:
     rest_s = max(whole.value * all_s - in_calls_s, 0.0)
     part = min(own_s / workload_s, 1.0) if workload_s else 0.0
     kernel = kernel_names(case.tables.get(thread.TABLE))
-    wait = measure_cpu_waits(ledger, threads, kernel).get(ROLE, CpuWait())
+    wait = measure_cpu_waits(ledger, threads, kernel, measure_quota(case.results.path)).get(ROLE, CpuWait())
     waited_s = ledger.seconds(wait.ns)
     value = waited_s + in_calls_s * part + rest_s * min(path_s / threads.cpu_s, 1.0)
     low = waited_s + max(in_calls_s - calls_half_s, 0.0) * part

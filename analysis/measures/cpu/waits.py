@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from analysis.causes.roles import DISK, FILESYSTEM, KERNEL, OTHER, RECORDER, WORKLOAD
+from analysis.measures.cpu.quota import Quota
 from analysis.measures.critical_path.owners import IDLE, KWORKER
 from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.share import Share
@@ -91,9 +92,15 @@ def whose(share: Share, kernel: frozenset[str]) -> str:
 
 
 def measure_cpu_waits(
-    ledger: Ledger, threads: ThreadResults | None, kernel: frozenset[str]
+    ledger: Ledger, threads: ThreadResults | None, kernel: frozenset[str], quota: Quota | None = None
 ) -> dict[str, CpuWait]:
-    """Waits for a CPU by whose thread had it; only those with time."""
+    """Waits for a CPU by whose thread had it; only those with time.
+
+    quota: of a limit on CPU time. Its waits are nobody's, whoever ran meanwhile; they are taken off all own
+    waits alike.
+    """
+    own_ns = sum(share.ns for share in ledger.shares(lambda one: one.kind == Kind.READY and one.is_own))
+    left = max(1 - quota.ns / own_ns, 0.0) if quota is not None and own_ns else 1.0
     found: dict[str, CpuWait] = {}
     unlogged = {is_own: _parts(threads, is_own) for is_own in (True, False)}
     if ledger.basis == PATH:
@@ -101,11 +108,12 @@ def measure_cpu_waits(
             for share in line.shares:
                 if share.kind != Kind.READY:
                     continue
+                mine = left if share.is_own else 1.0
                 if share.name in UNLOGGED and unlogged[share.is_own]:
                     for by, portion in unlogged[share.is_own].items():
-                        found.setdefault(by, CpuWait()).add(line.key, share, portion)
+                        found.setdefault(by, CpuWait()).add(line.key, share, portion * mine)
                 else:
-                    found.setdefault(whose(share, kernel), CpuWait()).add(line.key, share)
+                    found.setdefault(whose(share, kernel), CpuWait()).add(line.key, share, mine)
     elif threads is not None:
         for part in threads.of(WORKLOAD):
             if part.is_ready:
