@@ -12,6 +12,7 @@ from analysis.findings.sleeping import (
     call_names,
     certainty_of,
     cost_of,
+    counted,
     seconds,
     where_of,
 )
@@ -98,7 +99,7 @@ def _waits_text(case: Case, sleeps: Sleeps) -> str:
         for cause, ns, _ in sleeps.by(sleeps.cause)[:3]
     ]
     where = call_names(sleeps)
-    return f"{'In ' + where if where else 'It'} waited {', '.join(parts)}; {sleeps.count:,} sleeps."
+    return f"{'In ' + where if where else 'It'} waited {', '.join(parts)}; {counted(sleeps.count, 'sleep')}."
 
 
 RULES = (

@@ -13,6 +13,7 @@ from analysis.findings.sleeping import (
     call_names,
     certainty_of,
     cost_of,
+    counted,
     rate_evidence,
     seconds,
     stops,
@@ -35,7 +36,9 @@ def find(case: Case) -> Sequence[Finding]:
     times = stops(sleeps)[0].size if sleeps.is_timed else 0
     often = {0: "", 1: "once: ", 2: "twice: "}.get(times, f"{times:,} times: ")
     where = call_names(sleeps)
-    waited = f"{sleeps.count:,} sleeps{f' in {where}' if where else ''} waited to be allowed to write"
+    waited = (
+        f"{counted(sleeps.count, 'sleep')}{f' in {where}' if where else ''} waited to be allowed to write"
+    )
     because = [f"{waited}, the longest {seconds(sleeps.longest_ns / 1e9)}."]
     wakers = wakers_of(case.results.path, sleeps, case.tables)
     if wakers:

@@ -15,6 +15,7 @@ from analysis.findings.sleeping import (
     calls_text,
     certainty_of,
     cost_of,
+    counted,
     ends_text,
     seconds,
     where_of,
@@ -37,7 +38,7 @@ def find(case: Case) -> Sequence[Finding]:
     if not case.counts(cost.value_s):
         return []
     longest = seconds(sleeps.longest_ns / 1e9)
-    because = [f"{sleeps.count:,} sleeps, the longest {longest}; {calls_text(case, sleeps)}."]
+    because = [f"{counted(sleeps.count, 'sleep')}, the longest {longest}; {calls_text(case, sleeps)}."]
     locked, evidence = _locked(case)
     holders = _held_up(case)
     because += [text for text in (locked, ends_text(case, KEY), holders) if text]

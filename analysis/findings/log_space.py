@@ -15,6 +15,7 @@ from analysis.findings.sleeping import (
     calls_text,
     certainty_of,
     cost_of,
+    counted,
     rate_evidence,
     remedy_of,
     seconds,
@@ -58,17 +59,16 @@ def find(case: Case) -> Sequence[Finding]:
     doubts, behind_text = [], ""
     if behind.total_ns:
         behind_s = case.ledger.seconds(behind.total_ns)
-        behind_text = (
-            f"{seconds(behind_s)} of it for locks, while a thread waited for room: {behind.count:,} sleeps."
-        )
+        number = counted(behind.count, "sleep")
+        behind_text = f"{seconds(behind_s)} of it for locks, while a thread waited for room: {number}."
         if behind.total_ns > LEAST_BEHIND * sleeps.total_ns:
             doubts.append("that the locks' holders waited for room is concluded from the time")
     certainty, doubt = certainty_of(case, sleeps, doubts, ("sched", "threads"))
-    number = f"{spans[0].size:,} times: " if sleeps.is_timed else ""
+    number = f" {spans[0].size:,} times" if sleeps.is_timed else ""
     return [
         Finding(
             kind=KEY,
-            what=f"The {journal.name}{size} was full {number}{case.of_wall(cost.value_s)}.",
+            what=f"The {journal.name}{size} was full{number}: {case.of_wall(cost.value_s)}.",
             because=[text for text in (waited, behind_text, commit_text, write_text, rate_text) if text],
             where=where_of(case, sleeps),
             cost=cost,

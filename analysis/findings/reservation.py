@@ -13,6 +13,7 @@ from analysis.findings.sleeping import (
     calls_text,
     certainty_of,
     cost_of,
+    counted,
     rate_evidence,
     seconds,
     stops,
@@ -35,7 +36,7 @@ def find(case: Case) -> Sequence[Finding]:
     if not case.counts(cost.value_s):
         return []
     longest = seconds(sleeps.longest_ns / 1e9)
-    because = [f"{sleeps.count:,} sleeps, the longest {longest}; {calls_text(case, sleeps)}."]
+    because = [f"{counted(sleeps.count, 'sleep')}, the longest {longest}; {calls_text(case, sleeps)}."]
     events, text = _tickets(case)
     because += [one for one in (text, _space(case)) if one]
     rates, text = rate_evidence(case, stops(sleeps)) if sleeps.is_timed else ([], "")

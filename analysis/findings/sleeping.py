@@ -50,6 +50,11 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value >= 10 else f"{value:.2f} s"
 
 
+def counted(number: int, word: str) -> str:
+    """1 sleep, 2 sleeps."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def cost_of(case: Case, ns: float, weak_ns: float = 0, more_ns: float = 0) -> Cost:
     """Time of the basis as a cost. more_ns: what may belong to it too, beside what is not explained."""
     value, low, high = case.ledger.cost(round(ns), round(weak_ns))
@@ -73,7 +78,7 @@ def stops_text(sleeps: Sleeps) -> str:
     if length.size == 1:
         return f"one stop of {seconds(float(length[0]))}"
     half, longest = seconds(float(np.median(length))), seconds(float(length.max()))
-    return f"{length.size:,} stops, the median {half}, the longest {longest}"
+    return f"{counted(length.size, 'stop')}, the median {half}, the longest {longest}"
 
 
 def calls_text(case: Case, sleeps: Sleeps, most: int = 3) -> str:

@@ -13,6 +13,7 @@ from analysis.findings.sleeping import (
     asleep_evidence,
     certainty_of,
     cost_of,
+    counted,
     remedy_of,
     seconds,
     where_of,
@@ -78,7 +79,7 @@ def made_finding(
             "block", {"op": "flush"}, "flushes, issue to completion", "s", flushes.total_ns / 1e9, None
         )
         evidence.append(row)
-    number = f"{count:,} " if count else f"{sleeps.count:,} sleeps in "
+    number = f"{count:,} " if count else f"{counted(sleeps.count, 'sleep')} in "
     certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
     remedy = None
     if case.run.text("device", "kind") == "file" and not case.run.text("words", "JOURNAL"):

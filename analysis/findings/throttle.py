@@ -14,6 +14,7 @@ from analysis.findings.sleeping import (
     asleep_evidence,
     certainty_of,
     cost_of,
+    counted,
     remedy_of,
     seconds,
     stops,
@@ -42,9 +43,8 @@ def find(case: Case) -> Sequence[Finding]:
     if not case.counts(cost.value_s):
         return []
     longest = seconds(sleeps.longest_ns / 1e9)
-    because = [
-        f"{sleeps.count:,} pauses of its writes, {seconds(cost.value_s)} in all, the longest {longest}."
-    ]
+    pauses = counted(sleeps.count, "pause")
+    because = [f"{pauses} of its writes, {seconds(cost.value_s)} in all, the longest {longest}."]
     evidence = [asleep_evidence(case, sleeps), *account_evidence(case, sleeps)]
     dirty = _dirty(case, sleeps)
     memory = case.run.int_("machine", "memory_bytes")

@@ -27,7 +27,7 @@ def test_freeze_is_found(tmp_path: Path, frames: tuple[str, ...], call: str) -> 
     (finding,) = find(case)
     assert finding.what == "The file system was frozen once: 0.50 s of 1.00 s (50 %)."
     assert list(finding.because) == [
-        f"1 sleeps in {call} waited to be allowed to write, the longest 0.50 s.",
+        f"1 sleep in {call} waited to be allowed to write, the longest 0.50 s.",
         "It was storm that ended them (1).",
     ]
     assert (finding.certainty, finding.doubt) == (Certainty.SURE, "")
