@@ -53,9 +53,10 @@ def _find(case: Case) -> Sequence[Finding]:
         return []
     cost = cost_of(case, slow)
     works = _works(case)
-    if not works or not case.counts(cost.value_s):
-        return []
     work = time.background
+    # a difference that may be chance is none; without a comparison it is said that there is none
+    if not works or not case.counts(cost.low_s if work.is_compared else cost.value_s):
+        return []
     because = [
         f"{name}: {requests:,} requests of {size(moved)}, while the workload ran and after."
         for name, (requests, moved) in works.items()

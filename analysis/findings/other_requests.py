@@ -28,10 +28,10 @@ def _find(case: Case) -> Sequence[Finding]:
     slow = time.of.get(Why.OTHERS) if time else None
     if time is None or slow is None or time.others is None:
         return []
-    cost = cost_of(case, slow)
-    if not case.counts(cost.value_s):
+    cost, others = cost_of(case, slow), time.others
+    # a difference that may be chance is none; without a comparison it is said that there is none
+    if not case.counts(cost.low_s if others.is_compared else cost.value_s):
         return []
-    others = time.others
     names = ", ".join(others.names)
     own_s = case.ledger.seconds(others.own_ns)
     because = [f"{names} had {others.requests:,} requests of {size(others.bytes)} there meanwhile."]

@@ -52,71 +52,124 @@ def kind_of(block: Block, rows: I64) -> I64:
 
 def excess_of(block: Block, asked: I64, own: Mask, others: Mask) -> Excess:
     """The excess of the asked rows. own: rows that may be compared; others: rows that are in the way."""
-    nothing = np.zeros(asked.size)
-    no = np.zeros(asked.size, dtype=np.bool_)
+    found = _Found.nothing(asked.size)
     in_way = np.flatnonzero(others & block.lasting)
     if not asked.size or not in_way.size:
-        return Excess(nothing, nothing, nothing, no, no, False, 0.0, 0.0)
+        return found.made()
     begin, end = block.queue_ns[in_way], block.complete_ns[in_way]
     busy = spans(begin, end, int(begin.min()), int(end.max()) + 1)
-    met = _touch(busy.begin, busy.end, block.queue_ns[asked], 0)
+    found.met = _touch(busy.begin, busy.end, block.queue_ns[asked], 0)
     compared = np.flatnonzero(own & block.timed)
     compared = compared[:: max(compared.size // COMPARED_MOST, 1)]
-    kinds = kind_of(block, compared)
+    kinds, asked_kinds = kind_of(block, compared), kind_of(block, asked)
     is_with = _touch(busy.begin, busy.end, block.queue_ns[compared], 0)
     took = (block.complete_ns[compared] - block.queue_ns[compared]).astype(np.float64)
-    share, low, high = nothing.copy(), nothing.copy(), nothing.copy()
-    is_compared, is_behind = no.copy(), False
-    by_queue = np.argsort(begin, kind="stable")
-    begin, last_end = begin[by_queue], np.maximum.accumulate(end[by_queue])
-
-    def still_to_go(rows: I64) -> F64:
-        """Of the others' requests that were queued before each row: until the last of them ends."""
-        queue = block.queue_ns[rows]
-        at = np.searchsorted(begin, queue, side="right") - 1
-        return np.where(at >= 0, np.maximum(last_end[np.maximum(at, 0)] - queue, 0), 0).astype(np.float64)
-
-    asked_kinds = kind_of(block, asked)
-    sums = [0.0, 0.0, 0.0]
-    for kind in np.unique(asked_kinds[met]).tolist():
+    ahead = _Ahead.of(block, in_way)
+    for kind in np.unique(asked_kinds[found.met]).tolist():
         mine = kinds == kind
         slow = took[mine & is_with]
         if slow.size < LEAST_COMPARED:
             continue
-        ahead = int(np.median(slow))
-        clear = mine & ~_touch(busy.begin, busy.end, block.queue_ns[compared], ahead)
-        fast = took[clear]
-        at = met & (asked_kinds == kind)
-        if fast.size < LEAST_COMPARED:
-            slope, error = _slope(still_to_go(compared[mine & is_with]), slow)
-            if slope - 2 * error <= 0:
-                continue
-            to_go = still_to_go(asked[at]) / np.maximum(
-                block.complete_ns[asked[at]] - block.queue_ns[asked[at]], 1
-            )
-            share[at] = np.clip(slope * to_go, 0, 1)
-            low[at] = np.clip((slope - 2 * error) * to_go, 0, 1)
-            high[at] = np.clip((slope + 2 * error) * to_go, 0, 1)
-            is_compared |= at
-            is_behind = True
-            count = float(at.sum())
-            without = slow.mean() - slope * still_to_go(compared[mine & is_with]).mean()
-            sums = [sums[0] + count, sums[1] + count * slow.mean(), sums[2] + count * max(without, 0.0)]
+        at = found.met & (asked_kinds == kind)
+        some_time = int(np.median(slow))
+        fast = took[mine & ~_touch(busy.begin, busy.end, block.queue_ns[compared], some_time)]
+        if fast.size >= LEAST_COMPARED:
+            ratio, error = ratio_of_means(fast, slow)
+            found.add(at, 1 - ratio, error, float(slow.mean()), float(fast.mean()))
             continue
-        ratio = float(fast.mean() / slow.mean())
-        # relative error of a ratio of means; times of requests repeat each other, so it is a rough one
-        error = ratio * float(
-            np.hypot(
-                fast.std() / fast.mean() / np.sqrt(fast.size), slow.std() / slow.mean() / np.sqrt(slow.size)
-            )
+        to_go = ahead.still_to_go(block.queue_ns[compared[mine & is_with]])
+        usual = to_go < ahead.longest_ns
+        slope, error = _slope(to_go[usual], slow[usual])
+        if usual.sum() < LEAST_COMPARED or slope - 2 * error <= 0:
+            continue
+        length = np.maximum(block.complete_ns[asked[at]] - block.queue_ns[asked[at]], 1)
+        part = ahead.still_to_go(block.queue_ns[asked[at]]) / length
+        with_ns = float(slow[usual].mean())
+        without_ns = max(with_ns - slope * float(to_go[usual].mean()), 0.0)
+        found.add(at, slope, error, with_ns, without_ns, part)
+        found.is_behind = True
+    return found.made()
+
+
+@dataclass
+class _Found:
+    """What was found of the kinds so far."""
+
+    share: F64
+    low: F64
+    high: F64
+    met: Mask
+    is_compared: Mask
+    is_behind: bool = False
+    count: int = 0
+    with_ns: float = 0.0  # sums, weighted by count
+    without_ns: float = 0.0
+
+    @classmethod
+    def nothing(cls, size: int) -> _Found:
+        """Of so many rows."""
+        no = np.zeros(size, dtype=np.bool_)
+        return cls(np.zeros(size), np.zeros(size), np.zeros(size), no, no.copy())
+
+    def add(
+        self, at: Mask, share: float, error: float, with_ns: float, without_ns: float, part: F64 | float = 1.0
+    ) -> None:
+        """A kind: its rows, its share (of a part of each row's time) with standard error, its means."""
+        self.share[at] = np.clip(share * part, 0, 1)
+        self.low[at] = np.clip((share - 2 * error) * part, 0, 1)
+        self.high[at] = np.clip((share + 2 * error) * part, 0, 1)
+        self.is_compared |= at
+        count = int(at.sum())
+        self.count += count
+        self.with_ns += count * with_ns
+        self.without_ns += count * without_ns
+
+    def made(self) -> Excess:
+        """The result."""
+        count = max(self.count, 1)
+        return Excess(
+            self.share,
+            self.low,
+            self.high,
+            self.met,
+            self.is_compared,
+            self.is_behind,
+            self.with_ns / count,
+            self.without_ns / count,
         )
-        share[at] = max(1 - ratio, 0.0)
-        low[at], high[at] = max(1 - ratio - 2 * error, 0.0), min(max(1 - ratio + 2 * error, 0.0), 1.0)
-        is_compared |= at
-        count = float(at.sum())
-        sums = [sums[0] + count, sums[1] + count * slow.mean(), sums[2] + count * fast.mean()]
-    count = max(sums[0], 1.0)
-    return Excess(share, low, high, met, is_compared, is_behind, sums[1] / count, sums[2] / count)
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """The others' requests, ascending, each with the end of the last one up to it."""
+
+    queue_ns: I64
+    last_end_ns: I64
+    longest_ns: float  # one that takes longer is overtaken
+
+    @classmethod
+    def of(cls, block: Block, in_way: I64) -> _Ahead:
+        """Of those whose end was seen."""
+        known = in_way[block.timed[in_way]]
+        known = known[np.argsort(block.queue_ns[known], kind="stable")]
+        queue, end = block.queue_ns[known], block.complete_ns[known]
+        longest = 2 * float(np.median(end - queue)) if known.size else 0.0
+        return cls(queue, np.maximum.accumulate(end), longest)
+
+    def still_to_go(self, t: I64) -> F64:
+        """At each moment: until the last of those that were queued before ends."""
+        if not self.queue_ns.size:
+            return np.zeros(t.size)
+        at = np.searchsorted(self.queue_ns, t, side="right") - 1
+        left = np.clip(self.last_end_ns[np.maximum(at, 0)] - t, 0, self.longest_ns)
+        return np.where(at >= 0, left, 0.0)
+
+
+def ratio_of_means(a: F64, b: F64) -> tuple[float, float]:
+    """mean(a) / mean(b) and its standard error; a rough one, as times of requests repeat each other."""
+    ratio = float(a.mean() / b.mean())
+    relative = [float(one.std() / one.mean()) / one.size**0.5 for one in (a, b)]
+    return ratio, ratio * float(np.hypot(*relative))
 
 
 def _slope(x: F64, y: F64) -> tuple[float, float]:

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.at_device.pieces import AtRequests, Part, at_requests, woken_ns
-from analysis.measures.at_device.served import excess_of, kind_of
+from analysis.measures.at_device.served import excess_of, kind_of, ratio_of_means
 from analysis.measures.at_device.traits import (
     AHEAD,
     Traits,
@@ -389,13 +389,7 @@ class _Split:
             near, away = near_took[near_kinds == kind], far_took[far_kinds == kind]
             if near.size < LEAST_COMPARED or away.size < LEAST_COMPARED:
                 continue
-            ratio = float(near.mean() / away.mean())
-            error = ratio * float(
-                np.hypot(
-                    near.std() / near.mean() / np.sqrt(near.size),
-                    away.std() / away.mean() / np.sqrt(away.size),
-                )
-            )
+            ratio, error = ratio_of_means(near, away)
             mine = kinds == kind
             share[mine] = max(1 - ratio, 0.0)
             low[mine], high[mine] = max(1 - ratio - 2 * error, 0.0), min(max(1 - ratio + 2 * error, 0.0), 1.0)
