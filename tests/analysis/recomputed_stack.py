@@ -16,7 +16,7 @@ LAYERS = ("volume", "parity")
 
 def check_stack(run: Path) -> None:
     """The tree, the amplification, the time in the layers, and the throughput that the file system got."""
-    text, facts = (run / "report.txt").read_text(), json.loads((run / "run.json").read_text())
+    text, facts = (run / "detail.txt").read_text(), json.loads((run / "run.json").read_text())
     stack = facts["stack"]
     numbers = {
         node["name"]: int(node["dev"].split(":")[0]) << 20 | int(node["dev"].split(":")[1])
