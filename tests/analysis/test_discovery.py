@@ -28,7 +28,10 @@ def test_outputs_state_unique_keys_and_orders(package: ModuleType) -> None:
 
 def test_no_two_outputs_write_the_same_file() -> None:
     for packages, others in (
-        ((run_figures, exporters), ["report.txt", "report.html", "answer.txt", "detail.txt", "findings.json"]),
+        (
+            (run_figures, exporters),
+            ["report.txt", "report.html", "answer.txt", "detail.txt", "findings.json"],
+        ),
         ((compare_figures,), ["compare.txt", "compare.html", "compare.csv", "compare.json"]),
     ):
         names = [
