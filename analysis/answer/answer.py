@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from analysis.answer import got, lost, next_steps, others, ran, special, time_spent
 from analysis.answer.next_steps import Step
+from analysis.answer.overlap import parts_of
 from analysis.answer.time_spent import TimeSpent
 from analysis.answer.verified import Verified, read_verified
 from analysis.findings.finding import Finding
@@ -21,6 +22,7 @@ class Numbered:
     number: int  # from 1, the costliest first
     finding: Finding
     verified: Verified | None
+    part_of: int | None = None  # number of a finding before it that has nearly all of its time, too
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Answer:
     """Sentences have no full stop at their end; texts of the run are not yet cleaned."""
 
     title: str
+    wall_s: float  # of the workload
     started: str  # date and time, by the machine's clock; "": not known
     warnings: list[str]  # what must be known before any number, the gravest first
     ran: str
@@ -47,11 +50,14 @@ class Answer:
 def make_answer(case: Case, found: Found, banners: Sequence[str]) -> Answer:
     """The answer of a run. banners: of its report."""
     verified = read_verified(case.run, found.findings)
+    part_of = parts_of(found.findings, case.ledger)
     numbered = [
-        Numbered(number, finding, verified.get(number)) for number, finding in enumerate(found.findings, 1)
+        Numbered(number, finding, verified.get(number), part_of.get(number))
+        for number, finding in enumerate(found.findings, 1)
     ]
     return Answer(
         title=ran.title(case),
+        wall_s=case.ledger.wall_s,
         started=ran.started(case.run),
         warnings=special.warnings(case, found, banners),
         ran=ran.ran(case),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from analysis.answer.overlap import parts_of
 from analysis.findings.finding import Cost, Finding
 from analysis.findings.rule import Case, Found
 
@@ -19,6 +20,7 @@ SCHEMA = 1
 def encoded(case: Case, found: Found) -> bytes:
     """The file's content."""
     ledger = case.ledger
+    part_of = parts_of(found.findings, ledger)
     tree = {
         "schema": SCHEMA,
         "basis": ledger.basis,
@@ -32,7 +34,10 @@ def encoded(case: Case, found: Found) -> bytes:
             }
             for line in ledger.lines
         ],
-        "findings": [_finding(number, finding) for number, finding in enumerate(found.findings, 1)],
+        "findings": [
+            _finding(number, finding) | {"part_of": part_of.get(number)}
+            for number, finding in enumerate(found.findings, 1)
+        ],
         "sought": found.sought,
         "not_asked": found.not_asked,
         "failed": found.failed,

@@ -15,7 +15,7 @@ from analysis.measures.sweep.workload_metrics import workload_metrics
 
 MOST_SHOWN = 3
 LEAST_MOVED = 0.001  # of the other direction's bytes
-LEAST_PHASE = 0.02  # of the workload's time: a shorter phase is not named
+LEAST_PHASE = 0.05  # of the workload's time: a shorter phase is not named
 
 
 def got(case: Case) -> str:
@@ -31,13 +31,13 @@ def got(case: Case) -> str:
 
 
 def _rate(row: PhaseRow) -> str:
-    """ "160 +-38 MB/s initial create (n = 20)", "30,979 operations/s order"."""
+    """ "160 +-38 MB/s initial create (n = 20)", "30,979 ops/s order"."""
     if row.own_mb_s is not None and row.own_bytes:
         several = f" (n = {row.own_mb_s.n})" if row.own_mb_s.n > 1 else ""
         mean = units.mean(row.own_mb_s).removesuffix(" (single)")
         return f"{mean} MB/s {row.name}{several}"
     per_s = row.rate(row.ops or None)
-    return f"{units.rate(per_s)} operations/s {row.name}" if per_s else ""
+    return f"{units.rate(per_s)} ops/s {row.name}" if per_s else ""
 
 
 def _moved(case: Case) -> str:
@@ -81,7 +81,7 @@ def disk(case: Case) -> str:
         (one.active.total_ns / one.span_ns for one in _utilization(case) if one.span_ns), default=None
     )
     if busiest is not None:
-        texts.append(f"idle {100 * (1 - busiest):.0f} % of the time")
+        texts.append(f"{100 * (1 - busiest):.0f} % idle")
     return "; ".join(texts)
 
 

@@ -9,7 +9,7 @@ import jinja2
 
 from analysis import units
 from analysis.answer.answer import Answer
-from analysis.answer.text import evidence_text, nothing_text, outlook, tail_entries
+from analysis.answer.text import evidence_text, nothing_text, outlook, tail_entries, what_text
 from analysis.rundir.run import clean
 
 TEMPLATE = "answer.html.j2"
@@ -29,5 +29,6 @@ def render(answer: Answer) -> str:
         evidence_text=evidence_text,
         nothing=nothing_text(answer),
         outlook=outlook,
+        what_text=what_text,
         tail=tail_entries(answer),
     )

@@ -23,7 +23,7 @@ INDENT = "   "
 LETTERS = 700  # of one text, before it is wrapped
 EVIDENCE = 3
 TEST = "test it"
-MOST_SHOWN = 9  # findings that are named
+LEAST_SHOWN, LEAST_SHARE = 3, 0.05  # findings that are named, and all that cost so much of the time
 # (finding, level): what further lines are given to, in this order
 UPGRADES = ((0, 2), (1, 1), (0, 3), (1, 2), (2, 1), (2, 2), (0, 4), (1, 3), (2, 3), (3, 2), (4, 2), (1, 4))
 MOST_PHASES = 4
@@ -117,7 +117,8 @@ def _findings(answer: Answer, room: int) -> list[str]:
     left = room - len(levels[0][1])
     for number, each in enumerate(levels[1:], 2):
         needed = len(each[0]) + (0 if number == len(levels) else 1)
-        if number > MOST_SHOWN or needed > left:
+        is_small = answer.findings[number - 1].finding.cost.value_s < LEAST_SHARE * answer.wall_s
+        if needed > left or (is_small and number > LEAST_SHOWN):
             break
         chosen.append(0)
         left -= len(each[0])
@@ -145,11 +146,16 @@ def _rest(rest: Sequence[Numbered]) -> str:
     return f"{len(rest)} more, each at most {units.seconds(largest)} s: report.html, findings.json"
 
 
+def what_text(one: Numbered) -> str:
+    """The finding's sentence, and whose time it shares."""
+    return one.finding.what + (f" Part of {one.part_of}." if one.part_of else "")
+
+
 def _brief(one: Numbered) -> list[str]:
     """The finding's sentence, at most two lines, and how sure it is at the right."""
     sure = str(one.finding.certainty)
     number = f"{one.number}."
-    lines = _wrap(one.finding.what, INDENT, 2, f"{number:<3}", WIDTH - len(sure) - 2)
+    lines = _wrap(what_text(one), INDENT, 2, f"{number:<3}", WIDTH - len(sure) - 2)
     lines[0] = lines[0].ljust(WIDTH - len(sure)) + sure
     return lines
 
@@ -159,10 +165,9 @@ def _levels(one: Numbered) -> list[list[str]]:
     finding = one.finding
     brief = _brief(one)
     outlooks = [line for name, text in outlook(one) for line in _outlook_lines(name, text, one.number)]
-    because = " ".join(finding.because)
-    reasons = {most: _wrap(because, INDENT, most) if because else [] for most in (2, 4, 8)}
+    reasons = {most: _sentences(finding.because, most) for most in (2, 4, 8)}
     shown = "; ".join(evidence_text(each) for each in finding.evidence[:EVIDENCE])
-    evidence = {most: _wrap(shown, INDENT, most, f"{INDENT}evidence: ") for most in (1, 2, 3)}
+    evidence = {most: _parts(shown, INDENT, most, f"{INDENT}evidence: ") for most in (1, 2, 3)}
     doubt = _wrap(finding.doubt, INDENT, 2, f"{INDENT}not surer: ") if finding.doubt else []
     return [
         brief,
@@ -173,13 +178,22 @@ def _levels(one: Numbered) -> list[list[str]]:
     ]
 
 
+def _sentences(sentences: Sequence[str], most: int) -> list[str]:
+    """As many whole sentences as fit into so many lines; the first is cut if not even that fits."""
+    for kept in range(len(sentences), 0, -1):
+        lines = _wrap(" ".join(sentences[:kept]), INDENT, most + 1)
+        if len(lines) <= most:
+            return lines
+    return _wrap(sentences[0], INDENT, most) if sentences else []
+
+
 def _outlook_lines(name: str, text: str, number: int) -> list[str]:
     """A prediction or outcome in two lines; so a command, or where it stands: cut it is of no use."""
     lines = _wrap(text, INDENT, 3, f"{INDENT}{name}: ")
     if name != TEST:
         return _wrap(text, INDENT, 2, f"{INDENT}{name}: ")
     if len(lines) > 2:
-        return [f"{INDENT}{name}: the command is with finding {number} in report.html"]
+        return [f"{INDENT}{name}: the command is with finding {number} in report.html"] if number == 1 else []
     return lines
 
 

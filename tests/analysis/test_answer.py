@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from analysis.answer import text
 from analysis.answer.answer import Answer, Numbered
 from analysis.answer.next_steps import Step
+from analysis.answer.overlap import parts_of
 from analysis.answer.time_spent import Row, TimeSpent
 from analysis.answer.verified import Verified
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy, Where
+from analysis.measures.ledger import Ledger, Line
 from analysis.report import make_report
 from tests.analysis.synthetic import START_NS, Spec, decaying_ext3, request
 
@@ -57,6 +59,7 @@ def findings(draw: st.DrawFn) -> Finding:
 ANSWERS = st.builds(
     Answer,
     title=WORDS,
+    wall_s=NUMBERS,
     started=st.sampled_from(["", "2026-11-22 10:44"]),
     warnings=st.lists(WORDS, max_size=8),
     ran=WORDS,
@@ -71,7 +74,13 @@ ANSWERS = st.builds(
         st.lists(st.tuples(WORDS, WORDS), max_size=9),
     ),
     findings=st.lists(
-        st.builds(Numbered, st.integers(1, 99), findings(), st.none() | st.builds(Verified, WORDS, WORDS)),
+        st.builds(
+            Numbered,
+            st.integers(1, 99),
+            findings(),
+            st.none() | st.builds(Verified, WORDS, WORDS),
+            st.none() | st.integers(1, 99),
+        ),
         max_size=60,
     ),
     sought=st.lists(WORDS, max_size=60),
@@ -113,6 +122,7 @@ def finding(what: str, seconds: float, certainty: Certainty = Certainty.SURE, **
 def answer_of(*found: Finding, **more: Any) -> Answer:
     given: dict[str, Any] = {
         "title": "Seekmeter: ext3 compilebench, 41.8 s",
+        "wall_s": 41.8,
         "started": "2026-11-22 10:44",
         "warnings": [],
         "ran": "12.9 GB loop disk",
@@ -155,7 +165,25 @@ def test_sixty_findings_leave_a_line_that_counts_the_rest() -> None:
     shown_findings = [line for line in lines if line.startswith("Finding ") or " of 60." in line]
     (rest,) = [line for line in lines if " more, each at most " in line]
     assert len(shown_findings) + int(rest.split()[0]) == 60
-    assert len(shown_findings) >= 5
+    assert len(shown_findings) >= 3
+
+
+def test_small_findings_leave_their_lines_to_the_large_ones() -> None:
+    small = [finding(f"Small {n} of 9.", 0.1) for n in range(9)]
+    shown = text.render(answer_of(finding("Large 1.", 20.0), *small))
+    assert "Small 1 of 9." in shown and "Small 2 of 9." not in shown
+    assert "7 more, each at most 0.10 s: report.html, findings.json" in shown.splitlines()
+
+
+def test_finding_with_the_time_of_another_says_so() -> None:
+    lines = [Line("space", "journal space", 12_000), Line("cpu", "on a CPU", 28_000)]
+    ledger = Ledger("path", "", 40.0, 1, 40_000, lines)
+    full = finding("Full 15 times.", 12.0, lines=frozenset({"space"}))
+    held = finding("Held 8 s.", 8.0, lines=frozenset({"space"}))
+    other = finding("CPU 9 s.", 9.0, lines=frozenset({"cpu", "space"}))  # need not be the journal's
+    assert parts_of([full, held, other], ledger) == {2: 1}
+    shown = text.render(answer_of(findings=[Numbered(1, full, None), Numbered(2, held, None, 1)]))
+    assert "2. Held 8 s. Part of 1." in shown
 
 
 def test_run_without_anything_that_stands_out_says_so() -> None:
