@@ -114,7 +114,7 @@ class Site:
     ) -> Iterator[tuple[Disk, Path]]:
         """A file system with files (name, MiB) whose data is on the disk and not in memory."""
         with self.disk(speed) as disk:
-            with self.mounted(disk, mkfs=()) as target:
+            with self.mounted(disk, mount, mkfs=()) as target:
                 for name, mib in files:
                     self.fill(target / name, mib)
             with self.mounted(disk, mount) as target:

@@ -10,12 +10,12 @@ from tests.planted.site import Site, Speed, run
 
 @contextmanager
 def _run(site: Site, is_planted: bool) -> Iterator[Words]:
-    with site.filled([("file", 64)], Speed(latency_us=400)) as (_, target):
+    with site.filled([("file", 64)], Speed(latency_us=2000)) as (_, target):
         if not is_planted:
             run(site.program("read", target / "file", 1, 0, 65536, "order", "cached"))
         yield {
             "DIR": str(target),
-            "CMD": site.program("read", target / "file", 1, 10000, 4096, "random", "cached"),
+            "CMD": site.program("read", target / "file", 1, 2500, 4096, "random", "cached"),
         }
 
 

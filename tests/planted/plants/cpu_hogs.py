@@ -16,7 +16,7 @@ def _run(site: Site, is_planted: bool) -> Iterator[Words]:
         with site.beside(*hogs) if is_planted else nullcontext():
             yield {
                 "DIR": str(target),
-                "CMD": site.program("write", target / "file", 1, 32, 65536, "cached", "one", 250),
+                "CMD": site.program("write", target / "file", 1, 32, 65536, "cached", "one", 400),
             }
 
 

@@ -13,11 +13,11 @@ FROZEN_S = 2.0
 @contextmanager
 def _run(site: Site, is_planted: bool) -> Iterator[Words]:
     with site.fresh(Speed(flush_us=4000)) as (_, target):
-        append = site.program("append", target / "file", 400, 4096, "fsync")
+        append = site.program("append", target / "file", 150, 4096, "fsync")
         if not is_planted:
             yield {"DIR": str(target), "CMD": append}
             return
-        with site.frozen(target, after_s=1, for_s=FROZEN_S) as begin:
+        with site.frozen(target, after_s=0.5, for_s=FROZEN_S) as begin:
             yield {"DIR": str(target), "CMD": f"{begin}; exec {append}"}
 
 

@@ -10,12 +10,12 @@ from tests.planted.site import Site, Speed
 
 @contextmanager
 def _run(site: Site, is_planted: bool) -> Iterator[Words]:
-    with site.fresh(Speed(flush_us=2000)) as (_, target):
+    with site.fresh(Speed(flush_us=5000)) as (_, target):
         storm = [site.program("append", target / f"storm-{n}", 0, 4096, "fsync") for n in range(4)]
         with site.beside(*storm) if is_planted else nullcontext():
             yield {
                 "DIR": str(target),
-                "CMD": site.program("append", target / "own", 500, 4096, "fsync"),
+                "CMD": site.program("append", target / "own", 250, 4096, "fsync"),
             }
 
 

@@ -10,10 +10,10 @@ from tests.planted.site import Site, Speed
 
 @contextmanager
 def _run(site: Site, is_planted: bool) -> Iterator[Words]:
-    with site.fresh(Speed(flush_us=2000)) as (_, target):
+    with site.fresh(Speed(flush_us=5000)) as (_, target):
         yield {
             "DIR": str(target),
-            "CMD": site.program("append", target / "file", 1000, 4096, "osync" if is_planted else "none"),
+            "CMD": site.program("append", target / "file", 400, 4096, "osync" if is_planted else "none"),
         }
 
 

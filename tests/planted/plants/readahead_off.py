@@ -24,7 +24,7 @@ def _readahead(site: Site, disk: Disk) -> Path:
 @contextmanager
 def _run(site: Site, is_planted: bool) -> Iterator[Words]:
     with (
-        site.filled([("file", 24)], Speed(latency_us=300)) as (disk, target),
+        site.filled([("file", 8)], Speed(latency_us=2000)) as (disk, target),
         setting({_readahead(site, disk): "0" if is_planted else "128"}),
     ):
         yield {

@@ -13,12 +13,12 @@ FEWEST = "2"  # the kernel makes it its minimum, 4 on most
 @contextmanager
 def _run(site: Site, is_planted: bool) -> Iterator[Words]:
     with (
-        site.filled([("file", 256)], Speed(latency_us=3000, request_us=10)) as (disk, target),
+        site.filled([("file", 256)], Speed(latency_us=20000, request_us=10)) as (disk, target),
         setting({disk.queue / "nr_requests": FEWEST}) if is_planted else nullcontext(),
     ):
         yield {
             "DIR": str(target),
-            "CMD": site.program("read", target / "file", 16, 500, 4096, "random", "direct"),
+            "CMD": site.program("read", target / "file", 16, 60, 4096, "random", "direct"),
         }
 
 
