@@ -13,22 +13,31 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from tests.planted.plant import Plant
 from tests.planted.site import Site
+from workloads.system import mounts
 
 TREE = Path(__file__).parents[2]
 
 
 @contextmanager
 def site(filesystem: str) -> Iterator[Site]:
-    """A new place for one run."""
+    """A new place for one run, and, from the first on, mounts of our own."""
+    _go_apart()
     folder = Path(tempfile.mkdtemp(prefix="planted-", dir="/var/tmp"))
     try:
         yield Site(folder, filesystem)
     finally:
         shutil.rmtree(folder)
+
+
+@cache
+def _go_apart() -> None:
+    """Mount where no other session can copy the mounts: its copies would keep our devices busy."""
+    mounts.go_apart(shared=True)
 
 
 @contextmanager

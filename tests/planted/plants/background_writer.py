@@ -17,7 +17,7 @@ def _run(site: Site, is_planted: bool) -> Iterator[Words]:
         with site.beside(writer) if is_planted else nullcontext():
             yield {
                 "DIR": str(target),
-                "CMD": site.program("read", target / "read", 1, 700, 4096, "random", "direct"),
+                "CMD": site.program("read", target / "read", 1, 1200, 4096, "random", "direct"),
             }
 
 
