@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """False alarms and power of the finder of dips, as the table in analysis/measures/dips/README.md.
 
-.venv/bin/python -m tests.dips [SERIES [POWER]]    series without a dip, and with one, per cell
+.venv/bin/python -m tests.dips [SERIES [POWER [N [NOISE...]]]]    series without a dip, and with one, per cell
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ def main(arguments: list[str]) -> int:
         "s",
     )
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
-    for n in SIZES:
-        for kind in KINDS:
+    sizes = [int(arguments[2])] if len(arguments) > 2 else SIZES
+    for n in sizes:
+        for kind in arguments[3:] or KINDS:
             start = time.perf_counter()
             alarms, silent, candidates = _cell(kind, n, 0, times)
             took = (time.perf_counter() - start) / times

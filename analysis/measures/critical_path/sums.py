@@ -23,7 +23,7 @@ from analysis.measures.critical_path.owners import IDLE, Owners, WorkRoles
 from analysis.measures.critical_path.pieces import Kind, Pieces
 from analysis.measures.critical_path.requests import RequestLabels
 from analysis.measures.critical_path.share import OwnWaits, Share
-from analysis.measures.critical_path.stretches import NONE
+from analysis.measures.critical_path.stretches import NONE, Mask
 from analysis.measures.locks.waits_by_stack import group
 from analysis.tables.event import Event
 from analysis.tables.phase import Phases
@@ -54,6 +54,10 @@ def cut_at(pieces: Pieces, times: I64) -> Pieces:
     columns["begin"] = np.where(number > 0, before, columns["begin"])
     columns["end"] = np.where(number < count[of] - 1, after, columns["end"])
     return replace(pieces, **columns)
+
+
+def _rows(pieces: Pieces, kept: Mask) -> Pieces:
+    return replace(pieces, **{name: getattr(pieces, name)[kept] for name in pieces.__dataclass_fields__})
 
 
 def phase_of(phases: Phases | None, t: I64) -> I64:
@@ -186,14 +190,16 @@ class Sums:
         shares: dict[tuple[int, ...], int] = {}
         rows: list[I64] = []
         for some in pieces:
+            at = np.minimum(np.searchsorted(end_ns, some.begin, side="right"), start_ns.size - 1)
+            some = _rows(some, (start_ns[at] < some.end) & (end_ns[at] > some.begin))
             some = cut_at(some, edges)
             at = np.searchsorted(start_ns, some.begin, side="right") - 1
-            kept = np.flatnonzero((at >= 0) & (some.begin < end_ns[np.maximum(at, 0)]))
-            if not kept.size:
+            inside = (at >= 0) & (some.begin < end_ns[np.maximum(at, 0)])
+            some, at = _rows(some, inside), at[inside]
+            if not some.begin.size:
                 continue
-            some = replace(some, **{name: getattr(some, name)[kept] for name in some.__dataclass_fields__})
             columns = self._columns(some)
-            columns[0] = np.full(kept.size, OUTSIDE, dtype=np.int64)
+            columns[0] = np.full(at.size, OUTSIDE, dtype=np.int64)
             groups = group(columns)
             number = np.zeros(groups.n, dtype=np.int64)
             for g, first in enumerate(groups.first.tolist()):
@@ -202,7 +208,7 @@ class Sums:
                 if number[g] == len(rows):
                     rows.append(np.zeros(start_ns.size, dtype=np.int64))
             ns = np.zeros((len(rows), start_ns.size), dtype=np.int64)
-            np.add.at(ns, (number[groups.of_row], at[kept]), some.ns)
+            np.add.at(ns, (number[groups.of_row], at), some.ns)
             for row, more in zip(rows, ns, strict=True):
                 row += more
         found = [

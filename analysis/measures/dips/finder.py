@@ -9,7 +9,7 @@ alarms, measured, and what is missed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -206,12 +206,26 @@ def _visible(x: F64, chance: F64, errors: F64, windows: _Windows, tests: int) ->
 
 
 def search(rate: F64, tests: int = 1, seed: int = 1, draws: int = DRAWS) -> Search:
-    """Search one series of rates for dips. tests: series of the run that are searched."""
+    """Search one series of rates for dips. tests: series of the run that are searched.
+
+    Empty bins are not tested, as one of them would look like the bottom of a dip: a dip may have some inside.
+    """
+    kept = np.flatnonzero(rate > 0)
+    found = _search(rate[kept], tests, seed, draws)
+    return replace(found, dips=_placed(found.dips, kept), candidates=_placed(found.candidates, kept))
+
+
+def _placed(dips: list[Dip], kept: Ints) -> list[Dip]:
+    """The dips in bins of the whole series."""
+    return [replace(dip, first=int(kept[dip.first]), last=int(kept[dip.last - 1]) + 1) for dip in dips]
+
+
+def _search(rate: F64, tests: int, seed: int, draws: int) -> Search:
     n = rate.size
     if n < BINS_LEAST:
         return Search(n, f"{n} bins, of at least {BINS_LEAST}")
     # the root makes the spread of counts even; a burst upward shall not make the rest look low
-    x = np.sqrt(np.maximum(rate, 0))
+    x = np.sqrt(rate)
     low, high = np.quantile(x, (0.25, 0.75))
     x = np.minimum(x, high + 1.5 * (high - low))
     if np.ptp(x) <= 1e-9 * max(float(x.max()), 1e-300):
