@@ -80,6 +80,8 @@ class Rule:
     find: Callable[[Case], Sequence[Finding]]
     is_bound: bool = False
     is_caveat: bool = False  # its findings say what the run can't tell: the first screen begins with them
+    # why a run without such findings does not tell that there are none; "": it does. None: it always does
+    why_not: Callable[[Case], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class Found:
     findings: list[Finding]
     sought: list[str] = field(default_factory=list)  # and not found
     not_asked: list[tuple[str, str]] = field(default_factory=list)  # what was sought, and what was off
+    no_verdict: list[tuple[str, str]] = field(default_factory=list)  # what was sought, and why it is open
     failed: list[tuple[str, str]] = field(default_factory=list)  # keys of rules that raised, and their error
     caveats: set[str] = field(default_factory=set)  # kinds of findings whose rule is_caveat
 
@@ -109,6 +112,7 @@ def find_all(rules: Sequence[Rule], case: Case) -> Found:
             continue
         try:
             of_rule = rule.find(case)
+            open_ = rule.why_not(case) if rule.why_not is not None and not of_rule else ""
         except MemoryError:
             raise
         except Exception as error:  # a rule's fault must not cost a long run its report; the screen says so
@@ -117,7 +121,9 @@ def find_all(rules: Sequence[Rule], case: Case) -> Found:
         findings += of_rule
         if rule.is_caveat:
             found.caveats.add(rule.key)
-        if not of_rule and rule.sought:
+        if open_:
+            found.no_verdict.append((rule.sought, open_))
+        elif not of_rule and rule.sought:
             found.sought.append(rule.sought)
     by_key = {rule.key: rule for rule in rules}
     least_s = LEAST_BEFORE_BOUNDS * case.ledger.wall_s

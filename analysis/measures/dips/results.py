@@ -48,12 +48,7 @@ class StopsOfTrack:
     spent: Spent | None
     stops: list[ExplainedStop]
     rate: float  # progress per second without the stops
-
-    def share_outside(self, key: str) -> float:
-        """Share of the threads' time that a line has outside of stops; 0 if not known."""
-        return self.outside.get(key, 0.0)
-
-    outside: dict[str, float]
+    outside: dict[str, float]  # share of the threads' time that each line has outside of stops
 
 
 @dataclass(frozen=True)
