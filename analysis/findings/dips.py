@@ -23,7 +23,7 @@ Known = tuple[ExplainedDip, Account]
 def find(case: Case) -> Sequence[Finding]:
     """One finding for each phase and first cause; none of dips whose loss cannot be accounted for."""
     found = []
-    for of_track in _measured(case):
+    for of_track in measured(case):
         groups: dict[str, list[Known]] = {}
         for dip in of_track.dips:
             if dip.account is not None:
@@ -37,14 +37,15 @@ def find(case: Case) -> Sequence[Finding]:
 
 def why_not(case: Case) -> str:
     """Why nothing can be said on dips; empty: at least one phase was searched."""
-    tracks = _measured(case)
+    tracks = measured(case)
     if not tracks:
         return "no throughput is known"
     longest = max(tracks, key=lambda one: one.track.seconds)
     return longest.search.why_not if all(one.search.why_not for one in tracks) else ""
 
 
-def _measured(case: Case) -> list[DipsOfTrack]:
+def measured(case: Case) -> list[DipsOfTrack]:
+    """The search of each phase."""
     tables = case.tables
     times = tables.get(thread_time.TABLE)
     tracks = tracks_of(tables, case.results)

@@ -31,7 +31,8 @@ def find(case: Case) -> Sequence[Finding]:
     groups: dict[str, list[Placed]] = {}
     for of_track in measure_stops(tracks, case.tables.call, case.results.path, times):
         for stop in of_track.stops:
-            if _is_the_kernels(stop):
+            # where nobody was seen at work, all slept of their own will
+            if _is_the_kernels(stop) and (stop.account is not None or of_track.spent is None):
                 groups.setdefault(_main(stop), []).append((of_track, stop))
     return [
         _finding(case, key, stops, len(tracks) > 1)

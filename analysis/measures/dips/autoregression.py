@@ -16,7 +16,7 @@ from analysis.measures.common.timeline import F64
 
 ORDERS = 10
 SUM_MOST = 0.985  # nearer to 1 the spread of means has no bound
-WEIGHTS = 512  # of the moving average that stands for the model: 0.985^512 is 0.0004
+LAGS = 512  # of the covariances, which come from the spectrum: 0.985^512 is 0.0004
 BURN_IN = 250  # values of a simulated series that are thrown away
 
 
@@ -34,17 +34,11 @@ class Models:
 
     def mean_variances(self, most: int) -> F64:
         """Variance of the mean of 1..most neighbouring values: series x most."""
-        series = self.variance.size
-        steps = np.zeros((ORDERS + WEIGHTS, series))
-        steps[ORDERS] = 1.0
-        backward = np.ascontiguousarray(self.coefficients.T[::-1])  # the oldest value's first
-        for t in range(ORDERS + 1, ORDERS + WEIGHTS):
-            steps[t] = np.einsum("ks,ks->s", backward, steps[t - ORDERS : t])
-        spectrum = np.fft.rfft(steps[ORDERS:].T, 2 * WEIGHTS)
-        covariance = np.fft.irfft(spectrum * np.conj(spectrum), 2 * WEIGHTS)[:, :WEIGHTS]
-        covariance = covariance * self.variance[:, None]
-        if most > WEIGHTS:
-            covariance = np.pad(covariance, ((0, 0), (0, most - WEIGHTS)))
+        polynomial = np.concatenate((np.ones((self.variance.size, 1)), -self.coefficients), axis=1)
+        gain = np.abs(np.fft.rfft(polynomial, 2 * LAGS, axis=1)) ** 2
+        covariance = np.fft.irfft(self.variance[:, None] / gain, 2 * LAGS, axis=1)[:, :LAGS]
+        if most > LAGS:
+            covariance = np.pad(covariance, ((0, 0), (0, most - LAGS)))
         lags = np.arange(most)
         # sum over |k| < L of (1 - |k| / L) cov(k), over L
         both = np.where(lags > 0, 2.0, 1.0) * covariance[:, :most]
