@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from analysis.answer import got, lost, next_steps, others, ran, special, time_spent
 from analysis.answer.next_steps import Step
@@ -45,6 +45,7 @@ class Answer:
     whole: list[str]  # what was recorded without a loss
     others: str  # other programs of the machine; "": nothing to say
     steps: list[Step]
+    no_verdict: list[tuple[str, str]] = field(default_factory=list)  # what was sought, and why it is open
 
 
 def make_answer(case: Case, found: Found, banners: Sequence[str]) -> Answer:
@@ -72,4 +73,5 @@ def make_answer(case: Case, found: Found, banners: Sequence[str]) -> Answer:
         whole=lost.whole(case.run),
         others=others.others(case),
         steps=next_steps.steps(case, found.findings),
+        no_verdict=found.no_verdict,
     )

@@ -40,6 +40,7 @@ def encoded(case: Case, found: Found) -> bytes:
         ],
         "sought": found.sought,
         "not_asked": found.not_asked,
+        "no_verdict": found.no_verdict,
         "failed": found.failed,
     }
     return (json.dumps(_plain(tree), indent=1, allow_nan=False) + "\n").encode("utf-8", "backslashreplace")

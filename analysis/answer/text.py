@@ -227,6 +227,7 @@ def tail_entries(answer: Answer) -> list[tuple[str, str]]:
     sentences += answer.lost
     if sought := ", ".join(sought for sought, _ in answer.not_asked if sought):
         sentences.append(f"so not looked for: {sought}")
+    sentences += [f"no verdict on {sought} ({why})" for sought, why in answer.no_verdict]
     sentences += answer.whole
     entries.append(("lost or off", "; ".join(sentences)))
     return [*entries, ("others", answer.others)] if answer.others else entries
