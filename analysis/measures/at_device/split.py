@@ -193,7 +193,7 @@ class _Split:
         self.row = np.maximum(at.row, 0)
         self.ns = at.ns.astype(np.float64)
         self.left = np.ones(at.row.size)
-        self.weights: dict[Why, tuple[F64, F64, F64]] = {}
+        self.times: dict[Why, WhyTime] = {}
         self.gaps: dict[Why, int] = {}
         self.distances = distances
         self.depth_highest = depth_highest
@@ -205,10 +205,11 @@ class _Split:
     def give(self, why: Why, share: F64 | Mask, low: F64 | None = None, high: F64 | None = None) -> None:
         """Give a cause its share of what is left of each piece."""
         value = np.asarray(share, dtype=np.float64)
-        of_low = value if low is None else low
-        of_high = value if high is None else high
-        self.weights[why] = (self.left * value, self.left * of_low, self.left * of_high)
-        self.left = self.left * (1 - value)
+        given = self.left * value
+        self._add(
+            why, given, given if low is None else self.left * low, given if high is None else self.left * high
+        )
+        self.left = self.left - given
 
     def made(self) -> DeviceTime:
         at, block, traits = self.at, self.block, self.traits
@@ -233,10 +234,9 @@ class _Split:
         self.give(Why.BANDWIDTH, is_device & is_large)
         self.give(Why.LATENCY, is_device)
         self.give(Why.MACHINERY, np.ones(at.row.size))
-        times = {why: self._time(why) for why in self.weights}
         return DeviceTime(
             total_ns=int(at.ns.sum()),
-            of={why: time for why, time in times.items() if time is not None},
+            of=self.times,
             others=others,
             background=background,
             held=self._held(),
@@ -331,13 +331,13 @@ class _Split:
         same = reads[places[index] == block.sector[reads]]
         cold = np.zeros(block.rows, dtype=np.bool_)
         cold[same] = first_reads(block, same)
+        # in gaps, cold is what was read again nowhere on the path
+        unread = cold.copy()
+        unread[reads] |= places[index] != block.sector[reads]
+        self.gaps[Why.SMALL_READS] = self._gap_ns(small, is_ahead_too=True)
+        self.gaps[Why.COLD] = self._gap_ns(unread & ~small, is_ahead_too=False)
         self.give(Why.SMALL_READS, self.is_(small))
         self.give(Why.COLD, self.is_(cold))
-        # in gaps, cold is what was read again nowhere on the path
-        cold[reads] |= places[index] != block.sector[reads]
-        cold &= ~small
-        for why, mask in ((Why.SMALL_READS, small), (Why.COLD, cold)):
-            self.gaps[why] = self._gap_ns(mask, is_ahead_too=why == Why.SMALL_READS)
 
     def _gap_ns(self, mask: Mask, is_ahead_too: bool) -> int:
         """Time in which the one thread waited for these reads of its own while switches were not recorded.
@@ -396,7 +396,7 @@ class _Split:
             weight = float(self.ns[mine].sum())
             sums = [sums[0] + weight, sums[1] + weight * near.mean(), sums[2] + weight * away.mean()]
         # of each piece as a whole: this is another view of the same time
-        self.weights[Why.SEEKS] = (share, low, high)
+        self._add(Why.SEEKS, share, low, high)
         is_mixed = self.is_(mixed)
         total = max(sums[0], 1.0)
         return (
@@ -450,13 +450,13 @@ class _Split:
             return 0
         return woken_ns(self.rows, sleeps, is_all=why == Why.SMALL_READS)
 
-    def _time(self, why: Why) -> WhyTime | None:
+    def _add(self, why: Why, value: F64, low: F64, high: F64) -> None:
+        """Note the time of a cause: its share of each piece, with limits."""
         at, block = self.at, self.block
-        value, low, high = self.weights[why]
         ns = value * self.ns
         total = float(ns.sum())
         if not total:
-            return None
+            return
         mine = np.flatnonzero(value > 0)
         rows = np.unique(at.row[mine][at.row[mine] >= 0])
         causes = self.rows.causes.waited
@@ -471,7 +471,7 @@ class _Split:
         label = self.rows.requests.label
         labels, _ = _sums(label.codes[at.request[mine]], ns[mine], len(label.labels))
         waiter, _ = _sums(at.waiter[mine], ns[mine], len(causes))
-        return WhyTime(
+        self.times[why] = WhyTime(
             ns=total,
             low_ns=float((low * self.ns * ~at.weak).sum()),
             high_ns=float((high * self.ns).sum()),
