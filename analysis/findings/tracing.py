@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What recording costs the workload: BPF programs on its own CPU time, and the recorder on its CPUs."""
+"""What recording costs the workload: BPF programs on its own CPU time, and the recorder on its CPUs.
+
+Measured (6.18, ext4 compilebench, three pairs): CPU time of the workload by /proc 2.16 to 2.21 s recorded,
+1.78 to 1.86 s with COLLECT=none: 0.36 s. The rule says 0.35 to 0.38 s, limits 0.21 to 0.64 s.
+"""
 
 from __future__ import annotations
 
