@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.causes.roles import DISK
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy, Where
+from analysis.findings.finding import Cost, Evidence, Finding, Remedy, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.critical_path.ends import APPARATUS, DEVICE, end_of
 from analysis.measures.critical_path.pieces import Kind
@@ -71,7 +71,7 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=[
                 Evidence("thread_time", {"role": DISK}, "CPU time of its threads", "s", cpu_ns / 1e9, None)
             ],
-            certainty=Certainty.LIKELY if doubt else Certainty.SURE,
+            certainty=case.certainty(doubt, low),
             doubt=doubt,
             remedy=remedy,
             test="" if remedy else f"on a disk without a loop device or volume: {case.command()}",

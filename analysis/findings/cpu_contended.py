@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.causes.roles import FILESYSTEM, WORKLOAD
-from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy, Where
+from analysis.findings.finding import Cost, Evidence, Finding, Remedy, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.quota import measure_quota
 from analysis.measures.cpu.waits import KERNEL_THREADS, kernel_names, measure_cpu_waits, together
@@ -69,7 +69,7 @@ def find(case: Case) -> Sequence[Finding]:
             where=Where(window.work_start_ns, window.work_end_ns),
             cost=case.cost(value, low, high),
             evidence=evidence,
-            certainty=Certainty.LIKELY if doubt else Certainty.SURE,
+            certainty=case.certainty(doubt, low),
             doubt=doubt,
             remedy=Remedy({"CPUS": ""}, f"all {run.cpus} CPUs", Cost(value, 0.0, value)) if limit else None,
             test="" if limit else f"on a machine of more than {run.cpus} CPUs: {case.command()}",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.causes.roles import OTHER
-from analysis.findings.finding import Certainty, Evidence, Finding, Where
+from analysis.findings.finding import Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.programs import Program, measure_programs
 from analysis.measures.cpu.quota import measure_quota
@@ -59,7 +59,7 @@ def find(case: Case) -> Sequence[Finding]:
             where=Where(window.work_start_ns, window.work_end_ns, phases=wait.main_phases()),
             cost=case.cost(value, low, high),
             evidence=_evidence(case, programs),
-            certainty=Certainty.LIKELY if doubt else Certainty.SURE,
+            certainty=case.certainty("; ".join(doubt), low),
             doubt="; ".join(doubt),
             test=f"stop {' and '.join(named) or 'other programs'}, then: {case.command()}",
             lines=frozenset(wait.lines),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis import units
-from analysis.findings.finding import Certainty, Evidence, Finding, Where
+from analysis.findings.finding import Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.waits import PROGRAMS, kernel_names, whose
 from analysis.measures.critical_path.ends import text_of
@@ -64,7 +64,7 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=[
                 Evidence("wake", {"waker_role": "other"}, "pieces of the path", "", float(pieces), None)
             ],
-            certainty=Certainty.LIKELY if doubt else Certainty.SURE,
+            certainty=case.certainty(doubt, low),
             doubt=doubt,
             test=f"without them: {case.command()}",
             lines=frozenset(line.key for line in ledger.lines if any(map(is_theirs, line.shares))),

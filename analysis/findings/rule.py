@@ -11,7 +11,7 @@ from functools import cached_property
 from analysis import findings as folder
 from analysis import units
 from analysis.discovery import find_listed
-from analysis.findings.finding import Cost, Finding
+from analysis.findings.finding import Certainty, Cost, Finding
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
 from analysis.measures.waits.sleeps import Sleeps, measure_sleeps
@@ -50,6 +50,12 @@ class Case:
         """A cost within the wall time, whose limits enclose it."""
         value_s = min(max(value_s, 0.0), self.ledger.wall_s)
         return Cost(value_s, min(max(low_s, 0.0), value_s), min(max(high_s, value_s), self.ledger.wall_s))
+
+    def certainty(self, doubt: str, low_s: float) -> Certainty:
+        """Sure without a doubt; with one, possible if the low limit of the cost is too little to be one."""
+        if not doubt:
+            return Certainty.SURE
+        return Certainty.LIKELY if self.counts(low_s) else Certainty.POSSIBLE
 
     def command(self, **words: str) -> str:
         """The command of the run in one line, for a new run directory; words: that differ, "": left out."""

@@ -43,6 +43,14 @@ def test_disk_of_the_users_has_no_remedy(tmp_path: Path) -> None:
     assert finding.remedy is None and "DIR=/srv CMD='cp a b'" in finding.test
 
 
+def test_guess_alone_is_possible(tmp_path: Path) -> None:
+    guessed = share(2.5, Kind.CPU, DISK, "kworker", "device_read", is_below=True, weak_ns=2_490_000_000)
+    path = path_of([share(5.5), DEVICE, guessed])
+    (finding,) = apparatus.find(case_of(tmp_path / "r", spec_of(on_cpu(1, 5500)), path))
+    assert finding.certainty == "possible" and finding.doubt == "2.49 s rest on a guess"
+    assert finding.cost.low_s == pytest.approx(0.01)
+
+
 def test_disk_alone_is_none(tmp_path: Path) -> None:
     path = path_of([share(4.5), DEVICE, HELD_UP])
     assert not apparatus.find(case_of(tmp_path / "r", spec_of(on_cpu(1, 4500)), path))
