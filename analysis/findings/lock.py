@@ -16,6 +16,7 @@ from analysis.measures.waits.sleeps import Sleeps
 
 KEY = "lock"
 MOST_PATH = 60  # letters of a file's path
+LEAST = 0.03  # of the wall time: where threads share a file system some lock always takes one or two percent
 SURELY = 0.8  # share of the time that must be traced in a finding that is sure
 
 
@@ -25,7 +26,9 @@ def find(case: Case) -> Sequence[Finding]:
         return []
     sleeps = case.sleeps.of(PLAIN, KEY)
     lost = lost_on_locks(case.results.locks, sleeps, case.results.path, case.tables)
-    return [_finding(case, sleeps, one) for one in lost if case.counts(case.ledger.seconds(one.ns))]
+    least_s = LEAST * case.ledger.wall_s
+    costly = [one for one in lost if case.ledger.seconds(one.ns) >= least_s]
+    return [_finding(case, sleeps, one) for one in costly if case.counts(case.ledger.seconds(one.ns))]
 
 
 def _finding(case: Case, sleeps: Sleeps, lost: LostOnLock) -> Finding:

@@ -14,7 +14,7 @@ from analysis.findings.log_space import find
 from analysis.measures.waits.journal import journal_of, larger_words
 from analysis.rundir.run import Run
 from tests.analysis.synthetic import run_json
-from tests.analysis.waiting_runs import APP, BEGIN, JBD2, MS, OTHER, SYSCALL, Sleep, case_of, event
+from tests.analysis.waiting_runs import APP, BEGIN, MS, OTHER, SYSCALL, Sleep, case_of, event
 
 FULL: tuple[str, ...] = (
     "schedule+0x1",
@@ -92,7 +92,7 @@ def test_journal_that_anothers_syncs_filled_is_the_others_fault(tmp_path: Path) 
     [
         ({"FS": "ext4"}, "ext4", "-J size=1024"),
         ({"FS": "ext4", "MKFS": "-J size=4 -O ^dir_index"}, "ext4", "-O ^dir_index -J size=1024"),
-        ({"FS": "xfs", "MKFS": "-l size=64m"}, "xfs", "-l size=1g"),
+        ({"FS": "xfs", "MKFS": "-l size=64m"}, "xfs", "-l size=1024m"),
         ({"FS": "btrfs"}, "btrfs", None),
         ({"FS": "ext4", "JOURNAL": "ram"}, "ext4", None),
     ],
@@ -106,9 +106,11 @@ def test_larger_journal_in_words(words: dict[str, str], kind: str, expected: str
     assert (larger[0] if larger else None) == expected
 
 
-def test_no_larger_journal_on_a_small_disk() -> None:
+@pytest.mark.parametrize(("disk", "words"), [(1 << 30, None), (3 << 30, "-J size=256")])
+def test_larger_journal_fits_the_disk(disk: int, words: str | None) -> None:
+    """An eighth of the disk at most, and four times what it was at least."""
     found = facts()
-    found["device"]["size_bytes"] = 1 << 30
+    found["device"]["size_bytes"] = disk
     run = Run(Path("x"), found, {}, None, None)
-    assert larger_words(run, journal_of(run)) is None
-    assert JBD2 != APP
+    larger = larger_words(run, journal_of(run))
+    assert (larger[0] if larger else None) == words

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 
 from analysis.rundir.run import Run, as_int, dig
 from analysis.rundir.tested import tested_filesystem
+from analysis.units import bytes_
 
 JBD2 = ("ext3", "ext4")
 LARGE_BYTES = 1 << 30
 SECTOR_BYTES = 512
-MOST_SHARE = 0.25  # of the disk that a larger journal may take
+SMALL_BYTES = 64 << 20  # of a journal whose size is not known
+LEAST_GROWTH = 4  # a larger journal is so much larger
+MOST_SHARE = 0.125  # of the disk that it may take
 
 
 @dataclass(frozen=True)
@@ -43,22 +46,23 @@ def journal_of(run: Run) -> Journal:
 
 
 def larger_words(run: Run, journal: Journal) -> tuple[str, str] | None:
-    """MKFS= for a journal of 1 GB, with the run's own arguments, and what that is in words.
+    """MKFS= for a larger journal, with the run's own arguments, and what that is in words.
 
-    None: it is as large already or on a disk of its own, the disk is too small, or the file system has
-    none of a chosen size.
+    None: it is large already or on a disk of its own, the disk is too small, or the file system has none
+    of a chosen size.
     """
     kind = tested_filesystem(run).kind
-    disk = run.int_("device", "size_bytes")
-    if disk is not None and disk * MOST_SHARE < LARGE_BYTES:
+    disk = run.int_("device", "size_bytes") or 0
+    most = min(LARGE_BYTES, int(disk * MOST_SHARE))
+    size = 1 << (most.bit_length() - 1) if most else 0
+    if run.text("words", "JOURNAL") or size < LEAST_GROWTH * (journal.size_bytes or SMALL_BYTES):
         return None
-    if run.text("words", "JOURNAL") or (journal.size_bytes or 0) >= LARGE_BYTES * 0.9:
-        return None
+    mb = size >> 20
     if kind in JBD2:
-        own, more = r"-J\s*size=\S+", "-J size=1024"
+        own, more = r"-J\s*size=\S+", f"-J size={mb}"
     elif kind == "xfs":
-        own, more = r"-l\s*size=[^\s,]+(?!,)", "-l size=1g"
+        own, more = r"-l\s*size=[^\s,]+(?!,)", f"-l size={mb}m"
     else:
         return None
     given = re.sub(own, "", run.text("words", "MKFS")).strip()
-    return f"{given} {more}".strip(), f"a {journal.name} of 1 GB"
+    return f"{given} {more}".strip(), f"a {journal.name} of {bytes_(size)}"
