@@ -42,7 +42,8 @@ def _finding(case: Case, sleeps: Sleeps, lost: LostOnLock) -> Finding:
     high = min(max(most, value), max(ledger.wall_s, value))
     spun = ledger.seconds(lost.spin_ns + lost.unseen_ns)
     slept = ledger.seconds(lost.sleep_ns)
-    threads = f", the mean of {ledger.threads} threads" if ledger.threads > 1 else ""
+    at_once = ledger.threads * value / ledger.wall_s
+    threads = f", the mean of {ledger.threads} threads, {at_once:.1f} at once" if ledger.threads > 1 else ""
     because = [
         f"Spinning {seconds(spun)}, asleep {seconds(slept)}{threads}; {lost.waits:,} waits were traced."
     ]

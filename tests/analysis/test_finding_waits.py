@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.findings import handle, lock, reclaim, reservation, throttle
+from analysis.findings import handle, kernel_wait, lock, page_io, reclaim, reservation, throttle
 from analysis.findings.finding import Certainty
 from tests.analysis.synthetic import request, run_json
 from tests.analysis.waiting_runs import APP, BEGIN, MS, OTHER, SYSCALL, Sleep, case_of, event
@@ -144,6 +144,23 @@ def test_open_handles_of_others(tmp_path: Path) -> None:
     assert finding.because[1] == "1 commits waited 0.39 s until all handles were closed."
 
 
+def test_metadata_that_a_commit_writes(tmp_path: Path) -> None:
+    frames = ("bit_wait_io+0xd", "do_get_write_access+0x277", "ext4_add_entry+0x213", *OPEN)
+    (finding,) = page_io.find(case_of(tmp_path / "run", [Sleep(100, 500, frames, state="io_wait")]))
+    assert finding.what == "Writers waited for pages or buffers in I/O: 0.40 s of 1.00 s (40 %)."
+    assert "metadata that a commit is writing to the journal 0.40 s" in finding.because[1]
+
+
+def test_other_kernel_work_by_function(tmp_path: Path) -> None:
+    rcu = ("schedule_timeout+0x1", "wait_for_completion+0x86", "synchronize_rcu_normal+0x83", *OPEN)
+    gc = ("schedule_timeout+0x1", "__flush_work+0x86", "xfs_inodegc_queue+0x83", *OPEN)
+    case = case_of(tmp_path / "run", [Sleep(100, 500, gc), Sleep(600, 800, rcu), Sleep(850, 855, rcu)])
+    first, second = kernel_wait.find(case)
+    assert first.cost.value_s == pytest.approx(0.4, abs=0.002)
+    assert "synchronize_rcu_normal()" in second.what
+    assert second.because[0].startswith("2 sleeps, the longest 0.20 s")
+
+
 def test_reservations(tmp_path: Path) -> None:
     facts = run_json(1.1)
     facts["filesystem"]["space"] = {"after_run": {"used_bytes": 900, "total_bytes": 1000}}
@@ -159,7 +176,7 @@ def test_reservations(tmp_path: Path) -> None:
     assert finding.certainty == Certainty.SURE
 
 
-@pytest.mark.parametrize("rule", [handle, lock, reclaim, reservation, throttle])
+@pytest.mark.parametrize("rule", [handle, kernel_wait, lock, page_io, reclaim, reservation, throttle])
 def test_run_without_such_waits_has_none(tmp_path: Path, rule: Any) -> None:
     frames = ("schedule+0x1", "do_nanosleep+0x1", "__x64_sys_clock_nanosleep+0x1", *SYSCALL)
     assert rule.find(case_of(tmp_path / "run", [Sleep(100, 600, frames)])) == []
