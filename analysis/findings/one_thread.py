@@ -18,6 +18,7 @@ from analysis.measures.critical_path.results import PathResults
 from analysis.measures.ledger import CPU
 
 KEY = "one_thread"
+LEAST_SHARE = 0.1  # of the wall time: below it there is little to divide
 TIMED = "--time_based"  # a workload of fixed length does not get shorter
 
 
@@ -35,7 +36,7 @@ def find(case: Case) -> Sequence[Finding]:
         return []
     found = beside(ran, idle, cpus, timeline.lengths_s)
     value = found.middle_s
-    if not case.counts(value):
+    if not case.counts(value) or value < LEAST_SHARE * case.ledger.wall_s:
         return []
     window = case.results.window
     asked = f", {threads} asked for" if threads is not None else ""

@@ -4,6 +4,10 @@
 No counter of a cgroup is recorded. But a thread that used up a quota is put back at the next multiple of the
 quota's period, while one that waits for others is put back at any time: the ends of waits are tested for
 being in step with a period (Rayleigh's test of their phases, each weighted by the length of its wait).
+
+Measured (6.18): a quota of 10 ms in 100, on a machine whose CPUs were busy all the time: 10.3 ms, R 0.91, 37
+waits. A quota of 30 in 100 where others left the workload 29: none, rightly. 80 other runs, 79 of which had
+waits for a CPU that others had: none.
 """
 
 from __future__ import annotations
