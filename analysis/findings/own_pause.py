@@ -31,7 +31,8 @@ def find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"The workload paused of its own will for {case.of_wall(value)}, in {count:,} sleep{'s' if count != 1 else ''}.",
+            what=f"The workload paused of its own will for {case.of_wall(value)}, in"
+            f" {count:,} sleep{'s' if count != 1 else ''}.",
             because=(f"The longest took {units.ns(longest)}; asleep in {places or 'no known function'}.",),
             where=Where(window.work_start_ns, window.work_end_ns),
             cost=case.cost(value, low, high),
