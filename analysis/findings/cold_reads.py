@@ -12,6 +12,7 @@ from analysis.findings.at_device import (
     disk_names,
     ms,
     path_evidence,
+    seconds,
     size,
     where_of,
 )
@@ -20,6 +21,7 @@ from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 
 KEY = "cold_reads"
+LEAST_S = 0.1  # nearly every program reads something first
 
 
 def _find(case: Case) -> Sequence[Finding]:
@@ -28,19 +30,23 @@ def _find(case: Case) -> Sequence[Finding]:
     if time is None or cold is None or block is None or not cold.requests:
         return []
     cost = cost_of(case, cold, cold.woken_ns)
-    if not case.counts(cost.value_s):
+    if not case.counts(cost.value_s) or cost.low_s < LEAST_S:
         return []
     read = int(block.bytes[block.op.is_("read")].sum(dtype="int64"))
+    because = [
+        f"{cold.requests:,} reads were waited for, each the first of its place in this run:"
+        f" {size(cold.bytes / cold.requests)} and {ms(cold.q2d_ns + cold.d2c_ns)} each (means).",
+        f"The disk read {size(read)} in all, {time.depth_on_path:.1f} requests at once meanwhile.",
+    ]
+    woken_s = case.ledger.seconds(cold.woken_ns)
+    if case.counts(woken_s):
+        because.append(f"{seconds(woken_s)} of it until the reader, woken up, had a CPU.")
     sure, doubt = certainty_of(case, cost)
     return [
         Finding(
             kind=KEY,
             what=f"Reading from {disk_names(case)} what was not in memory: {case.of_wall(cost.value_s)}.",
-            because=[
-                f"{cold.requests:,} reads were waited for, each the first of its place in this run:"
-                f" {size(cold.bytes / cold.requests)} and {ms(cold.q2d_ns + cold.d2c_ns)} each (means).",
-                f"The disk read {size(read)} in all, {time.depth_on_path:.1f} requests at once meanwhile.",
-            ],
+            because=because,
             where=where_of(cold),
             cost=cost,
             evidence=[

@@ -43,11 +43,11 @@ def _find(case: Case) -> Sequence[Finding]:
     ]
     if ahead_kb is not None:
         because.append(f"Readahead of {disk}: {ahead_kb:,} kB.")
-    if small.woken_ns:
+    if case.counts(case.ledger.seconds(small.woken_ns)):
         because.append(
             f"{seconds(case.ledger.seconds(small.woken_ns))} of it until the reader, woken up, had a CPU."
         )
-    if small.gap_ns:
+    if case.counts(case.ledger.seconds(small.gap_ns)):
         because.append(
             f"{seconds(case.ledger.seconds(small.gap_ns))} of it by the requests alone, while switches were"
             " not recorded."

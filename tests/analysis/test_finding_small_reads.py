@@ -31,15 +31,15 @@ def test_readahead_that_is_on_makes_it_less_sure(tmp_path: Path) -> None:
 
 
 def test_large_reads_are_cold_ones(tmp_path: Path) -> None:
-    case = case_of(tmp_path / "run", [one(1000, bytes=128 << 10) for _ in range(60)])
+    case = case_of(tmp_path / "run", [one(2000, bytes=128 << 10) for _ in range(60)])
     assert not found_by(RULES, case)
     (cold,) = found_by(COLD, case)
-    assert cold.cost.value_s == pytest.approx(60 * 1002e-6, rel=0.01)
+    assert cold.cost.value_s == pytest.approx(60 * 2002e-6, rel=0.01)
     assert cold.certainty == "sure"
 
 
 def test_reads_of_what_was_read_before_are_not_cold(tmp_path: Path) -> None:
-    own = [one(1000, bytes=128 << 10, sector=256 * (i % 2)) for i in range(60)]
+    own = [one(2000, bytes=128 << 10, sector=256 * (i % 2)) for i in range(60)]
     assert not found_by(COLD, case_of(tmp_path / "run", own))
 
 

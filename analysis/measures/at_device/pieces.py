@@ -17,7 +17,6 @@ import numpy as np
 
 from analysis.measures.critical_path.causes import READY
 from analysis.measures.critical_path.ends import AT_DISK_BELOW, OF_DEVICE
-from analysis.measures.critical_path.owners import IDLE
 from analysis.measures.critical_path.pieces import Kind, Pieces
 from analysis.measures.critical_path.results import PathRows
 from analysis.measures.critical_path.stretches import I32, NONE, U8, Mask
@@ -113,10 +112,10 @@ def _weak(request: I32, root: I32, direct: Mask, weak: Mask) -> Mask:
     return weak & ~is_sure[of]
 
 
-def woken_ns(rows: PathRows, sleeps: I32, is_all: bool) -> int:
+def woken_ns(rows: PathRows, sleeps: I32) -> int:
     """Time of the path until roots had a CPU, right after these sleeps of theirs (intervals).
 
-    is_all: whoever had the CPU. Else only while it woke up: what others take is theirs.
+    Whoever had the CPU: who sleeps gives it away, and waits for it again.
     """
     intervals, code = rows.intervals, rows.causes.code
     after = np.unique(sleeps[sleeps >= 0]) + 1
@@ -124,14 +123,4 @@ def woken_ns(rows: PathRows, sleeps: I32, is_all: bool) -> int:
     after = after[intervals.thread[after] == intervals.thread[after - 1]]
     is_ready = np.array([waited.cause == READY for waited in rows.causes.waited], dtype=np.bool_)
     after = after[is_ready[code[after]]]
-    role = rows.occupancy.role
-    is_idle = np.array([label == IDLE for label in role.labels] or [False], dtype=np.bool_)
-    total = 0
-    for pieces in rows.pieces:
-        mine = np.isin(pieces.own, after)
-        if is_all:
-            total += int(pieces.ns[mine].sum())
-            continue
-        mine &= pieces.occupant >= 0
-        total += int(pieces.ns[mine][is_idle[role.codes[pieces.occupant[mine]]]].sum())
-    return total
+    return sum(int(pieces.ns[np.isin(pieces.own, after)].sum()) for pieces in rows.pieces)

@@ -445,10 +445,8 @@ class _Split:
         return moved / busy_ns * 1e9, depth
 
     def _woken_ns(self, why: Why, sleeps: I32) -> int:
-        """A stream without readahead sleeps at each read, and waits for a CPU as often: that is lost, too."""
-        if why not in (Why.SMALL_READS, Why.COLD):
-            return 0
-        return woken_ns(self.rows, sleeps, is_all=why == Why.SMALL_READS)
+        """Who sleeps at each read waits for a CPU as often: with the read in memory, that is saved, too."""
+        return woken_ns(self.rows, sleeps) if why in (Why.SMALL_READS, Why.COLD) else 0
 
     def _add(self, why: Why, value: F64, low: F64, high: F64) -> None:
         """Note the time of a cause: its share of each piece, with limits."""

@@ -15,7 +15,7 @@ from analysis.measures.critical_path.causes import Causes, is_idle, is_voluntary
 from analysis.measures.critical_path.ends import UNKNOWN_TEXTS
 from analysis.measures.critical_path.files import FileShare, file_shares
 from analysis.measures.critical_path.intervals import Intervals, State, fits, make_intervals, with_events
-from analysis.measures.critical_path.occupancy import Occupancy, make_occupancy
+from analysis.measures.critical_path.occupancy import make_occupancy
 from analysis.measures.critical_path.owners import Owners, WorkRoles, make_owners
 from analysis.measures.critical_path.pieces import Kind, Pieces, TooLongError
 from analysis.measures.critical_path.requests import KnownRequests, RequestLabels, known_requests
@@ -88,7 +88,6 @@ class PathRows:
     owners: Owners
     causes: Causes
     requests: RequestLabels
-    occupancy: Occupancy
     sums: Sums  # made of these pieces
 
 
@@ -211,7 +210,7 @@ def measure_path(
         ),
         coverage=_coverage(sums, intervals, wakes_table, requests, gaps),
         pieces=size,
-        rows=PathRows(kept, roots, intervals, owners, causes, requests.labels, occupancy, sums)
+        rows=PathRows(kept, roots, intervals, owners, causes, requests.labels, sums)
         if size <= KEPT_PIECES_MOST
         else None,
     )
