@@ -19,6 +19,7 @@ from analysis.measures.critical_path.ends import ends, text_of
 from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.results import NoPath, PathResults, measure_path
 from analysis.measures.critical_path.roots import Roots, stand_for
+from analysis.measures.critical_path.sums import WHO_NOT_SEEN
 from analysis.measures.results import measure
 from analysis.render import text
 from analysis.report import make_report
@@ -326,6 +327,18 @@ def test_threads_of_the_start_do_not_stand_for_a_workload_that_pauses(
         return Roots(np.arange(end.size, dtype=np.int32), np.zeros(end.size, dtype=np.int64), end, False, 0.1)
 
     assert stand_for(roots(lives_ms), roots((1000,))) == stands
+
+
+def test_who_had_the_cpu_may_not_have_been_seen(tmp_path: Path) -> None:
+    """Woken at 20 ms, the application comes to a CPU at 50 ms that nobody was seen on before."""
+    schedule = Schedule()
+    schedule.switch(0, 0, APP, cpu=0)
+    schedule.switch(10, APP, 0, cpu=0, state="blocked", stack_id=1)
+    schedule.wake(20, APP, 0, context="hardirq", cause="timer")
+    schedule.switch(50, 0, APP, cpu=1)
+    found = measured(write(tmp_path / "run", schedule))
+    (ready,) = (share for share in found.shares if share.kind == Kind.READY)
+    assert (ready.name, ready.role, ready.ns) == (WHO_NOT_SEEN, "other", 30 * MS)
 
 
 def test_series_sums_to_the_path(tmp_path: Path) -> None:
