@@ -14,6 +14,7 @@ from analysis.measures.device.utilization import Utilization
 from analysis.measures.sweep.workload_metrics import workload_metrics
 
 MOST_SHOWN = 3
+LEAST_CALLS = 0.1  # of the calls that the workload makes most
 LEAST_MOVED = 0.001  # of the other direction's bytes
 LEAST_PHASE = 0.05  # of the workload's time: a shorter phase is not named
 
@@ -62,7 +63,8 @@ def _calls(case: Case) -> list[str]:
     for row in case.results.app.calls or ():
         count[row.call] = count.get(row.call, 0) + row.count
     most = sorted(count.items(), key=lambda item: -item[1])[:MOST_SHOWN]
-    return [f"{units.rate(n / wall_s)} {name}() a second" for name, n in most]
+    often = [(name, n) for name, n in most if n >= LEAST_CALLS * most[0][1]]
+    return [f"{units.rate(n / wall_s)} {name}() a second" for name, n in often]
 
 
 def disk(case: Case) -> str:

@@ -25,7 +25,10 @@ EVIDENCE = 3
 TEST = "test it"
 LEAST_SHOWN, LEAST_SHARE = 3, 0.05  # findings that are named, and all that cost so much of the time
 # (finding, level): what further lines are given to, in this order
-UPGRADES = ((0, 2), (1, 1), (0, 3), (1, 2), (2, 1), (2, 2), (0, 4), (1, 3), (2, 3), (3, 2), (4, 2), (1, 4))
+UPGRADES = (
+    *((0, 2), (0, 3), (1, 1), (1, 2), (0, 4), (2, 1), (2, 2), (1, 3), (0, 5)),
+    *((1, 4), (2, 3), (3, 2), (4, 2), (1, 5)),
+)
 MOST_PHASES = 4
 MOST_INSTEAD = 4
 TEXT_WIDTH = 21  # of a cause
@@ -172,6 +175,7 @@ def _levels(one: Numbered) -> list[list[str]]:
     return [
         brief,
         [*brief, *outlooks],
+        [*brief, *reasons[2], *outlooks],
         [*brief, *reasons[2], *evidence[1], *outlooks],
         [*brief, *reasons[4], *evidence[2], *doubt, *outlooks],
         [*brief, *reasons[8], *evidence[3], *doubt, *outlooks],
@@ -199,13 +203,19 @@ def _outlook_lines(name: str, text: str, number: int) -> list[str]:
 
 def evidence_text(evidence: Evidence) -> str:
     """Measure, value, unit, the value outside, and the table."""
-    outside = f", outside {_number(evidence.outside)}" if evidence.outside is not None else ""
-    unit = f" {evidence.unit}" if evidence.unit else ""
-    return f"{evidence.measure} {_number(evidence.inside)}{unit}{outside} ({evidence.table})"
+    unit = evidence.unit
+    outside = f", outside {_amount(evidence.outside, unit)}" if evidence.outside is not None else ""
+    return f"{evidence.measure} {_amount(evidence.inside, unit)}{outside} ({evidence.table})"
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e12 else units.figures(value)
+def _amount(value: float, unit: str) -> str:
+    """A number with its unit, bytes and nanoseconds with a prefix."""
+    if unit.removesuffix("/s") in ("bytes", "B"):
+        return units.bytes_(value) + ("/s" if unit.endswith("/s") else "")
+    if unit == "ns":
+        return units.ns(value)
+    is_count = float(value).is_integer() and abs(value) < 1e12
+    return f"{value:,.0f} {unit}".rstrip() if is_count else f"{units.figures(value)} {unit}".rstrip()
 
 
 def outlook(one: Numbered) -> list[tuple[str, str]]:
