@@ -8,24 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.findings.at_device import (
-    added,
     certainty_of,
     cost_of,
     device_time,
     disk_names,
     ms,
-    on_ram,
     path_evidence,
     remedy,
     where_of,
-    words_of,
 )
-from analysis.findings.finding import Cost, Evidence, Finding, Remedy
+from analysis.findings.finding import Evidence, Finding
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 
 KEY = "device_flush"
-WITHOUT = {"ext3": "barrier=0", "ext4": "barrier=0", "btrfs": "nobarrier"}
+WITHOUT = {"FLUSH": "0"}
 
 
 def _find(case: Case) -> Sequence[Finding]:
@@ -64,20 +61,11 @@ def _find(case: Case) -> Sequence[Finding]:
             ],
             certainty=sure,
             doubt=doubt,
-            remedy=_remedy(case, cost),
+            remedy=remedy(case, WITHOUT, "no cache flushes (unsafe, for the test)", 0.0, cost),
             test=f"on a disk with a protected cache, or without flushes: {case.command()}",
             lines=flush.lines,
         )
     ]
-
-
-def _remedy(case: Case, cost: Cost) -> Remedy | None:
-    words = words_of(case)
-    option = WITHOUT.get(str(words.get("FS", "")).split(":")[0])
-    if option is None:
-        return on_ram(case, cost)
-    more = added(words, "MOUNT", option)
-    return remedy(case, more, f"no flushes ({option}: unsafe, for the test)", 0.0, cost)
 
 
 RULES = (Rule(KEY, 350, "flushes of the disk's cache", ("block", "sched"), _find, is_bound=True),)

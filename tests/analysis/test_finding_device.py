@@ -52,7 +52,7 @@ def test_flushes(tmp_path: Path) -> None:
     assert found.cost.value_s == pytest.approx(50 * 1e-3, rel=0.01)
     assert found.certainty == "sure"
     assert found.remedy is not None
-    assert found.remedy.words == {"MOUNT": "noatime,barrier=0"}
+    assert found.remedy.words == {"FLUSH": "0"}
     assert not found_by(QUEUE, case)  # a flush's own wait before it is sent is the flush's
 
 
