@@ -87,6 +87,16 @@ def _saved(saved: Seconds) -> str:
     return f"{less}, 95 % interval {_range(saved.low_s, saved.high_s)} ({pairs})"
 
 
+def _brief(saved: Seconds, prediction: Prediction) -> str:
+    """What was measured and predicted, for two lines of a screen."""
+    less = "less" if saved.value_s >= 0 else "more"
+    measured = f"{figures(abs(saved.value_s))} s {less} in {saved.pairs} pair{'s' if saved.pairs > 1 else ''}"
+    if math.isfinite(saved.half_s):
+        measured += f" ({figures(saved.low_s)} to {figures(saved.high_s)})"
+    predicted = f"{figures(prediction.low_s)} to {figures(prediction.high_s)}"
+    return f"{measured}, predicted {figures(prediction.value_s)} ({predicted})"
+
+
 def _predicted(prediction: Prediction) -> str:
     low, high = figures(prediction.low_s), figures(prediction.high_s)
     return f"{figures(prediction.value_s)} s less, between {low} and {high} s"
@@ -184,7 +194,7 @@ def _as_json(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -
         "measured_s": _three(saved),
         "verdict": str(judgement.verdict),
         "why": judgement.why,
-        "text": f"measured {_saved(saved)}, predicted {_predicted(prediction)}",
+        "text": _brief(saved, prediction),
         "goal_s": prediction.goal_s,
         "put_off_s": _three(judgement.put_off),
         "recorded_wall_s": tested.prediction.wall_s,

@@ -22,7 +22,7 @@ MOST_WARNINGS = 3
 INDENT = "   "
 LETTERS = 700  # of one text, before it is wrapped
 EVIDENCE = 3
-TEST = "test it"
+TEST, VERIFIED = "test it", "verified"
 LEAST_SHOWN, LEAST_SHARE = 3, 0.05  # findings that are named, and all that cost so much of the time
 # (finding, level): what further lines are given to, in this order
 UPGRADES = (
@@ -164,7 +164,7 @@ def _brief(one: Numbered) -> list[str]:
 
 
 def _levels(one: Numbered) -> list[list[str]]:
-    """The finding in more and more lines: its sentence; what follows; reasons; evidence; all of it."""
+    """The finding in more and more lines: sentence and verdict; what follows; reasons; evidence; all."""
     finding = one.finding
     brief = _brief(one)
     outlooks = [line for name, text in outlook(one) for line in _outlook_lines(name, text, one.number)]
@@ -172,8 +172,14 @@ def _levels(one: Numbered) -> list[list[str]]:
     shown = "; ".join(evidence_text(each) for each in finding.evidence[:EVIDENCE])
     evidence = {most: _parts(shown, INDENT, most, f"{INDENT}evidence: ") for most in (1, 2, 3)}
     doubt = _wrap(finding.doubt, INDENT, 2, f"{INDENT}not surer: ") if finding.doubt else []
+    verdict = [
+        line
+        for name, text in outlook(one)
+        if name == VERIFIED
+        for line in _outlook_lines(name, text, one.number)
+    ]
     return [
-        brief,
+        [*brief, *verdict],
         [*brief, *outlooks],
         [*brief, *reasons[2], *outlooks],
         [*brief, *reasons[2], *evidence[1], *outlooks],
@@ -226,7 +232,7 @@ def outlook(one: Numbered) -> list[tuple[str, str]]:
         low, high = units.seconds(remedy.saved.low_s), units.seconds(remedy.saved.high_s)
         entries.append(("prediction", f"{remedy.text}: {low} to {high} s less"))
     if one.verified is not None:
-        return [*entries, ("verified", f"{one.verified.verdict}: {one.verified.text}")]
+        return [*entries, (VERIFIED, f"{one.verified.verdict}: {one.verified.text}")]
     return [*entries, (TEST, test or f"make verify RUN=... FINDING={one.number}")]
 
 

@@ -157,7 +157,10 @@ def test_verdict_is_printed_and_kept_in_the_run(tmp_path: Path) -> None:
     assert value_s == pytest.approx(10.075) and low_s < value_s < high_s
     assert [pair["first"] for pair in kept["pairs"]] == ["with", "without"] * 2
     assert kept["put_off_s"] == pytest.approx([2.0, 2.0, 2.0])
-    assert kept["text"].startswith("measured 10.1 s less") and "predicted 10.0 s less" in kept["text"]
+    assert (
+        kept["text"].startswith("10.1 s less in 4 pairs (")
+        and "predicted 10.0 (8.00 to 12.0)" in kept["text"]
+    )
 
 
 def test_verdict_of_another_finding_with_the_number_stays(tmp_path: Path) -> None:
