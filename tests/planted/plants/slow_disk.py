@@ -13,7 +13,7 @@ def _run(site: Site, is_planted: bool) -> Iterator[Words]:
     with site.filled([("file", 256)], Speed(latency_us=5000 if is_planted else 100)) as (_, target):
         yield {
             "DIR": str(target),
-            "CMD": site.program("read", target / "file", 1, 1200, 4096, "random", "direct"),
+            "CMD": site.program("read", target / "file", 1, 1000, 4096, "random", "direct"),
         }
 
 
