@@ -32,11 +32,11 @@ def path_ns(rows: PathRows, tid: I64, begin_ns: I64, end_ns: I64) -> I64:
             spans = np.flatnonzero(tid == one)
             for root in np.unique(pieces.root[mine]).tolist():
                 at = mine[pieces.root[mine] == root]
-                found[spans] += _covered(pieces.begin[at], pieces.end[at], begin_ns[spans], end_ns[spans])
+                found[spans] += covered(pieces.begin[at], pieces.end[at], begin_ns[spans], end_ns[spans])
     return found
 
 
-def _covered(begin: I64, end: I64, from_ns: I64, until_ns: I64) -> I64:
+def covered(begin: I64, end: I64, from_ns: I64, until_ns: I64) -> I64:
     """How much of each span the pieces cover, which do not overlap and ascend."""
     zero = int(begin[0])
     total = np.cumsum(end - begin)
