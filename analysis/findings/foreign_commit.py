@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.causes.roles import WORKLOAD
 from analysis.findings.finding import Cost, Evidence, Finding
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
@@ -17,9 +18,10 @@ from analysis.findings.sleeping import (
     where_of,
 )
 from analysis.measures.critical_path.ends import text_of
-from analysis.measures.waits.askers import askers_of
+from analysis.measures.waits.askers import Askers, askers_of
 from analysis.measures.waits.explained import FOREIGN
 from analysis.measures.waits.sleeps import Sleeps
+from analysis.measures.waits.wakers import wakers_of
 from analysis.units import bytes_
 
 KEY = "foreign_commit"
@@ -45,17 +47,14 @@ def find(case: Case) -> Sequence[Finding]:
     cost = cost_of(case, sleeps.total_ns, guessed.total_weak_ns, shared.total_ns)
     shared_s = case.ledger.seconds(shared.total_ns)
     cost = Cost(min(cost.value_s + shared_s / 2, cost.high_s), cost.low_s, cost.high_s)
-    askers = askers_of(case.tables, case.results.window)
-    if not sleeps.total_ns or not case.counts(cost.value_s) or askers is None or not askers.others:
+    if not sleeps.total_ns or not case.counts(cost.value_s):
         return []
-    share = 100 * askers.others / askers.all
-    names = ", ".join(f"{name} {count:,}" for name, count in askers.by_name[:2])
-    whys = ", ".join(f"{why} {count:,}" for why, count in askers.whys[:2])
-    because = [
-        f"{askers.others:,} of {askers.all:,} commits ({share:.0f} %) began for others: {names} ({whys}).",
-        _waits_text(case, sleeps),
-    ]
-    if askers.others_bytes:
+    askers = askers_of(case.tables, case.results.window)
+    because, evidence, name = _who(case, askers, sleeps)
+    if not name:
+        return []
+    because.append(_waits_text(case, sleeps))
+    if askers is not None and askers.others_bytes:
         size = f"{bytes_(askers.others_bytes)} of {bytes_(askers.all_bytes)}"
         because.append(f"Their commits wrote {size} that went to the journal.")
     doubts = []
@@ -81,16 +80,32 @@ def find(case: Case) -> Sequence[Finding]:
             because=because,
             where=where_of(case, sleeps),
             cost=cost,
-            evidence=[
-                asleep_evidence(case, sleeps),
-                Evidence("event", {"asker_call": "none", "why": whys}, "commits", "", askers.others, None),
-            ],
+            evidence=[asleep_evidence(case, sleeps), *evidence],
             certainty=certainty,
             doubt=doubt,
-            test=f"{case.command()}   without {askers.by_name[0][0].split(' (')[0]} beside it",
+            test=f"{case.command()}   without {name} beside it",
             lines=frozenset(sleeps.cause.present()),
         )
     ]
+
+
+def _who(case: Case, askers: Askers | None, sleeps: Sleeps) -> tuple[list[str], list[Evidence], str]:
+    """Who asked, by the events, else by who ended the sleeps; sentence, evidence and the first name."""
+    if askers is not None and askers.others:
+        share = 100 * askers.others / askers.all
+        names = ", ".join(f"{name} {count:,}" for name, count in askers.by_name[:2])
+        whys = ", ".join(f"{why} {count:,}" for why, count in askers.whys[:2])
+        commits = f"{askers.others:,} of {askers.all:,} commits ({share:.0f} %)"
+        text = f"{commits} began for others: {names} ({whys})."
+        rows = {"asker_call": "none", "why": whys}
+        first = askers.by_name[0][0].split(" (")[0]
+        return [text], [Evidence("event", rows, "commits", "", askers.others, None)], first
+    wakers = wakers_of(case.results.path, sleeps, case.tables)
+    if not wakers:
+        return [], [], ""
+    names = ", ".join(f"{name} {count:,}" for name, count in wakers[:2])
+    row = Evidence("wake", {"wakee_role": WORKLOAD}, "sleeps that they ended", "", sleeps.count, None)
+    return [f"These ended its sleeps: {names}."], [row], wakers[0][0]
 
 
 def _waits_text(case: Case, sleeps: Sleeps) -> str:
@@ -99,7 +114,9 @@ def _waits_text(case: Case, sleeps: Sleeps) -> str:
         for cause, ns, _ in sleeps.by(sleeps.cause)[:3]
     ]
     where = call_names(sleeps)
-    return f"{'In ' + where if where else 'It'} waited {', '.join(parts)}; {counted(sleeps.count, 'sleep')}."
+    return (
+        f"{f'In {where} it' if where else 'It'} waited {', '.join(parts)}; {counted(sleeps.count, 'sleep')}."
+    )
 
 
 RULES = (

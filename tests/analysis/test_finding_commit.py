@@ -115,6 +115,16 @@ def test_anothers_commit_that_has_the_workloads_own_data_is_its_own(tmp_path: Pa
     assert len(find_commit(case)) == 1
 
 
+def test_another_process_that_ends_the_wait_had_the_commit(tmp_path: Path) -> None:
+    """Btrfs's fsyncs commit the log for one another; there is no event."""
+    frames = ("schedule+0x1", "wait_log_commit+0x1", "btrfs_sync_log+0x1", "btrfs_sync_file+0x1")
+    fsync = (*frames, "do_fsync+0x3b", "__x64_sys_fsync+0xf", *SYSCALL)
+    other = [Sleep(100, 400, fsync, waker=OTHER), Sleep(400.1, 600, fsync, waker=APP + 1)]
+    (foreign,) = find_foreign(case_of(tmp_path / "run", other))
+    assert foreign.what == "Another process's syncs held it up: 0.30 s of 1.00 s (30 %)."
+    assert foreign.because[0] == "These ended its sleeps: storm 1."
+
+
 @pytest.mark.parametrize(
     ("frames", "cause", "call", "kind"),
     [

@@ -106,11 +106,12 @@ class Commits:
             found[hit] = row[at[hit]]
         return found
 
-    def whose(self, commit: I64) -> Categorical:
-        """Who asked for each commit, by row of the table event."""
+    def whose(self, commit: I64, by_others: npt.NDArray[np.bool_]) -> Categorical:
+        """Who asked for each commit, by row of the table event; by_others: without one, who ended it."""
         codes = np.full(commit.size, WHOSE.index(Whose.NONE), dtype=np.int64)
         known = commit >= 0
         codes[known] = self._of_event[commit[known]]
+        codes[~known & by_others] = WHOSE.index(Whose.OTHERS)
         return Categorical(codes, WHOSE)
 
 

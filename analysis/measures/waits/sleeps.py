@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analysis.causes.roles import WORKLOAD
+from analysis.causes.roles import OTHER, WORKLOAD
 from analysis.causes.rules import LOCK
 from analysis.measures.common.intervals import joined
 from analysis.measures.critical_path.intervals import State
@@ -28,7 +28,7 @@ from analysis.measures.locks.waits_by_stack import group
 from analysis.measures.threads.parts import VOLUNTARY
 from analysis.measures.waits.commits import Commits, Whose
 from analysis.measures.waits.explained import SYNC_CALL, SYNC_WRITE, explain, goes_on
-from analysis.tables import thread_time
+from analysis.tables import thread_time, wake
 from analysis.tables.load import Tables
 from analysis.tables.store import I64, Categorical
 from analysis.tables.thread_rows import ASLEEP
@@ -38,6 +38,7 @@ AT_DEVICE = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION, Kind.BELOW, Kind.HANDED, 
 # waits for a buffer that the commit is writing to the log
 IN_LOG_WRITE = ("do_get_write_access", "jbd2_journal_get_write_access")
 KSYS = re.compile(r"^(?:ksys|do)_(write|read|fsync|fdatasync|pwrite64|pread64|writev|readv|pwritev|preadv)$")
+COMMIT = "commit"
 JOURNAL = "write journal"  # label of requests
 
 
@@ -236,10 +237,25 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
     cause, place = (
         _relabel(columns[11], [getattr(one, name) for one in causes.waited]) for name in ("cause", "place")
     )
-    whose = commits.whose(columns[8])
+    by_other = _woken_by_others(columns[6], rows, tables) & cause.is_(COMMIT)
+    whose = commits.whose(columns[8], by_other)
     return _made(
         dict(zip(names, columns, strict=False)), cause, place, whose, tables.stacks, True, commits.others_fill
     )
+
+
+def _woken_by_others(wake_row: I64, rows: PathRows, tables: Tables) -> Mask:
+    """Whether a process that is not the workload's ended each sleep: Btrfs's fsyncs wake one another."""
+    found = np.zeros(wake_row.size, dtype=np.bool_)
+    wakes = tables.get(wake.TABLE)
+    known = np.flatnonzero(wake_row >= 0)
+    if wakes is None or not known.size:
+        return found
+    is_thread = wakes.context.is_("task")[wake_row[known]]
+    index = rows.intervals.index(wakes.waker[wake_row[known]])
+    is_other = np.array([role == OTHER for role in rows.owners.recorded] or [False])
+    found[known] = is_thread & (index >= 0) & is_other[np.maximum(index, 0)]
+    return found
 
 
 def _relabel(codes: I64, texts: Sequence[str]) -> Categorical:
