@@ -9,7 +9,7 @@ from analysis import units
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.dips.accounting import FEWER_THREADS, Account, Line
-from analysis.measures.dips.progress import rate_text, table_of, tracks_of
+from analysis.measures.dips.progress import causes_text, line_text, rate_text, table_of, tracks_of
 from analysis.measures.dips.results import DipsOfTrack, ExplainedDip, measure_dips
 from analysis.tables import thread_time
 
@@ -62,9 +62,7 @@ def _line(account: Account, key: str) -> Line:
 
 
 def _text(of_track: DipsOfTrack, key: str) -> str:
-    if key == FEWER_THREADS:
-        return "fewer threads at work"
-    return of_track.spent.text(key) if of_track.spent is not None else key
+    return line_text(of_track.spent, key)
 
 
 def _finding(case: Case, of_track: DipsOfTrack, key: str, dips: list[Known]) -> Finding:
@@ -102,7 +100,7 @@ def _finding(case: Case, of_track: DipsOfTrack, key: str, dips: list[Known]) -> 
     what += f", {units.seconds(first_s)} s of it: {_text(of_track, key)}." if key else ", to no one cause."
     low_s = sum(account.low_s - (account.loss_s - _lost_s(account)) for _, account in dips)
     high_s = sum(account.high_s for _, account in dips)
-    because = [_causes(of_track, dips), _ended(of_track, key, dips)]
+    because = [causes_text([account for _, account in dips], of_track.spent), _ended(of_track, key, dips)]
     if mix_s > 0:
         because.append(f"The calls were others: {units.seconds(mix_s)} s more, not counted, are of them.")
     elif others:
@@ -130,19 +128,6 @@ def _rate_evidence(of_track: DipsOfTrack, row: dict[str, object], inside: float,
     if of_track.track.unit == "bytes":
         return Evidence("call", row, "bytes moved", "MB/s", inside / 1e6, outside / 1e6)
     return Evidence("call", row, "calls returned", "1/s", inside, outside)
-
-
-def _causes(of_track: DipsOfTrack, dips: list[Known]) -> str:
-    """The largest excesses, and what is left: they add up to the loss."""
-    sums: dict[str, float] = {}
-    for _, account in dips:
-        for line in account.lines:
-            sums[line.key] = sums.get(line.key, 0.0) + line.excess_s
-    total = sum(sums.values())
-    largest = sorted(sums.items(), key=lambda one: (-abs(one[1]), one[0]))[:CAUSES_SHOWN]
-    rest = total - sum(seconds for _, seconds in largest)
-    parts = [f"{_text(of_track, key)} {seconds:+.2f} s" for key, seconds in largest]
-    return f"Against as much work outside: {', '.join(parts)}, all else {rest:+.2f} s."
 
 
 def _ended(of_track: DipsOfTrack, key: str, dips: list[Known]) -> str:

@@ -21,6 +21,8 @@ from analysis.measures.app.throughput import middle_ns, moves_bytes, on_target
 from analysis.measures.common.intervals import union
 from analysis.measures.common.timeline import F64, make_timeline, nice_width_ns
 from analysis.measures.common.window import QUANTUM_NS
+from analysis.measures.dips.levels import account_of_change
+from analysis.measures.dips.progress import causes_text
 from analysis.measures.statistics.trend import Trend, mean_error, trend
 from analysis.tables.store import I64
 
@@ -112,10 +114,11 @@ def _finding(case: Case, one: _Series, result: Trend, has_bytes: bool, tests: in
         what=f"Throughput {'fell' if falls else 'rose'}{place} from {rates[0]} in the first fifth to"
         f" {rates[1]} in the last: {case.of_wall(value)} more than at the"
         f" {'first' if falls else 'last'} rate.",
-        because=(
+        because=[
+            *_causes(case, one.name, falls),
             f"{one.rates.size} time bins; of 1,000 series without a trend"
             f" {max(round(result.p * 1000) - 1, 0)} are as steep.",
-        ),
+        ],
         where=Where(one.start_ns, one.end_ns, phases=(one.name,) if one.name else ()),
         cost=case.cost(value, low, high),
         evidence=[
@@ -132,6 +135,15 @@ def _finding(case: Case, one: _Series, result: Trend, has_bytes: bool, tests: in
         doubt="the work itself may change over its course",
         test=f"twice as long, does it go on {'falling' if falls else 'rising'}? {case.command()}",
     )
+
+
+def _causes(case: Case, phase: str, falls: bool) -> list[str]:
+    """What the rest of the phase took longer for than as much work in its best fifth."""
+    found = account_of_change(case.tables, case.results, phase, falls)
+    if found is None:
+        return []
+    text = causes_text([found[0]], found[1])
+    return [text.replace("outside", f"in the {'first' if falls else 'last'} fifth", 1)]
 
 
 RULES = (Rule(KEY, 50, "throughput that decays", ("calls",), find),)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.findings import dips, stops
+from analysis.findings import dips, steady, stops
 from analysis.findings.rule import find_all
+from analysis.measures.dips.levels import account_of_change
 from tests.analysis.dip_runs import CHILD, DEVICE_READ, LOG_SPACE, Bin, DipRun, case_of, noisy
 from tests.analysis.synthetic import BIN_NS, START_NS
 
@@ -176,3 +177,16 @@ def test_search_of_a_thousand_bins_is_fast(tmp_path: Path) -> None:
     (of_track,) = dips.measured(case)
     assert of_track.dips and of_track.track.start_ns.size == 1000
     assert time.process_time() - start < 1.0
+
+
+def test_slower_rest_of_a_phase_names_what_took_longer(tmp_path: Path) -> None:
+    bins = noisy(300, 12)
+    for number, one in enumerate(bins):
+        one.wait_us += 2.5 * number
+    case = DipRun(bins).case(tmp_path / "r")
+    (finding,) = find_all(steady.RULES, case).findings
+    assert finding.because[0].startswith("Against as much work in the first fifth: journal or log space +")
+    found = account_of_change(case.tables, case.results, "", falls=True)
+    assert found is not None
+    assert found[0].loss_s == pytest.approx(finding.cost.value_s, rel=0.02)
+    assert sum(line.excess_s for line in found[0].lines) == pytest.approx(found[0].loss_s)
