@@ -22,18 +22,20 @@ if [ "$2" = collectors ]; then
     [ "$WAIT" = yes ] && { sleep 300 >/dev/null 2>&1 & wait $!; }
     echo "$RUN"; exit $CODE
 fi
-echo "report of <$4>"; exit $REPORT_CODE
+echo "$3 of <$4>"; exit $REPORT_CODE
 """
 
 
-def start(folder: Path, run: str, code: int, report_code: int, wait: str = "no") -> subprocess.Popen[str]:
+def start(
+    folder: Path, run: str, code: int, report_code: int, wait: str = "no", job: str = "trace"
+) -> subprocess.Popen[str]:
     """Start the Makefile's $(RECORD) with a stand-in for Python."""
     python = folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(_STAND_IN)
     python.chmod(0o755)
     (folder / "collectors").symlink_to(TREE / "collectors")
-    (folder / "recipe").write_text(f"include {TREE}/Makefile\nrecord:\n\t@$(RECORD) trace\n")
+    (folder / "recipe").write_text(f"include {TREE}/Makefile\nrecord:\n\t@$(RECORD) {job}\n")
     settings = {"RUN": run, "CODE": str(code), "REPORT_CODE": str(report_code), "WAIT": wait}
     return subprocess.Popen(
         ["make", "-f", "recipe", "record"],
@@ -58,6 +60,12 @@ def test_report_follows_the_job_and_keeps_the_first_failure(
     assert out == "report of <runs/with a space>\n"
     assert process.returncode == (0 if error is None else 2)
     assert (f"Error {error}" in err) == (error is not None)
+
+
+def test_pairs_of_verify_are_judged_instead_of_reported(tmp_path: Path) -> None:
+    process = start(tmp_path, "runs/x", 0, 0, job="verify")
+    out, err = process.communicate(timeout=120)
+    assert (out, process.returncode) == ("verify of <runs/x>\n", 0), err
 
 
 def test_job_without_run_directory_is_not_reported(tmp_path: Path) -> None:

@@ -82,6 +82,10 @@ def test_plan_without_a_seed_gives_the_seed_it_drew() -> None:
         (("sweep", "WL=filemark"), "nothing to run on: add FS=NAME"),
         (("sweep",), "nothing to run on: add FS=NAME"),
         (("trace", "FS=ext4", "WL=filemark", "REPS=3"), "REPS does not fit the job trace"),
+        (("verify",), "no finding is named: add FINDING=1"),
+        (("verify", "RUN=/nonexistent", "FINDING=1"), "RUN=/nonexistent is not a finished run's directory"),
+        (("verify", "FINDING=1", "REPS=3"), "REPS does not fit the job verify"),
+        (("plan", "RUN=/nonexistent", "FINDING=1", "FS=ext4"), "FS does not fit FINDING="),
     ],
 )  # fmt: skip
 def test_wrong_sweep_exits_2_before_anything_is_made(arguments: tuple[str, ...], message: str) -> None:
