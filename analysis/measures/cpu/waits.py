@@ -3,10 +3,6 @@
 
 From the ledger's shares where its basis is the path, else from the thread time of the workload's threads. The
 CPU's occupant is known by its role; of a program outside the workload, programs.py has the name.
-
-The path knows who came to the CPU when a logged thread left it. A switch between two threads that are not
-logged (programs, the recorder, RCU) has no record: the first of them seems to have the CPU until a logged one
-comes. The table thread_time has the sums for each role of occupant right: such time is divided by these.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ from analysis.measures.cpu.quota import Quota
 from analysis.measures.critical_path.owners import IDLE, KWORKER
 from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.share import Share
-from analysis.measures.critical_path.sums import KERNEL_THREAD, NOT_LOGGED, WHO_NOT_SEEN
+from analysis.measures.critical_path.sums import KERNEL_THREAD, WHO_NOT_SEEN
 from analysis.measures.ledger import PATH, READY_LINE, Ledger
 from analysis.measures.threads.parts import READY
 from analysis.measures.threads.results import ThreadResults
@@ -27,9 +23,6 @@ from analysis.tables.thread import Threads
 
 PROGRAMS, KERNEL_THREADS, NOT_SEEN = "programs", "kernel threads", "not seen"
 WHOSE = (WORKLOAD, FILESYSTEM, DISK, RECORDER, PROGRAMS, KERNEL_THREADS, IDLE, NOT_SEEN)
-UNLOGGED = (NOT_LOGGED, KERNEL_THREAD)
-# kinds of thread time; kernel threads that are not logged run for microseconds
-UNLOGGED_ROLES = {f"{READY}{OTHER}": PROGRAMS, f"{READY}{RECORDER}": RECORDER}
 OF_THREAD_TIME = {OTHER: PROGRAMS, KERNEL: KERNEL_THREADS}
 
 
@@ -102,18 +95,13 @@ def measure_cpu_waits(
     own_ns = sum(share.ns for share in ledger.shares(lambda one: one.kind == Kind.READY and one.is_own))
     left = max(1 - quota.ns / own_ns, 0.0) if quota is not None and own_ns else 1.0
     found: dict[str, CpuWait] = {}
-    unlogged = {is_own: _parts(threads, is_own) for is_own in (True, False)}
     if ledger.basis == PATH:
         for line in ledger.lines:
             for share in line.shares:
                 if share.kind != Kind.READY:
                     continue
                 mine = left if share.is_own else 1.0
-                if share.name in UNLOGGED and unlogged[share.is_own]:
-                    for by, portion in unlogged[share.is_own].items():
-                        found.setdefault(by, CpuWait()).add(line.key, share, portion * mine)
-                else:
-                    found.setdefault(whose(share, kernel), CpuWait()).add(line.key, share, mine)
+                found.setdefault(whose(share, kernel), CpuWait()).add(line.key, share, mine)
     elif threads is not None:
         for part in threads.of(WORKLOAD):
             if part.is_ready:
@@ -123,17 +111,6 @@ def measure_cpu_waits(
                 wait.ns += part.ns
                 wait.parts += part.count
     return found
-
-
-def _parts(threads: ThreadResults | None, is_own: bool) -> dict[str, float]:
-    """How the time of occupants that are not logged is divided: of waits of the workload, or of others."""
-    ns: dict[str, int] = {}
-    for part in threads.parts if threads is not None else []:
-        by = UNLOGGED_ROLES.get(part.kind)
-        if by and (part.role == WORKLOAD if is_own else part.role in (FILESYSTEM, DISK)):
-            ns[by] = ns.get(by, 0) + part.ns
-    whole = sum(ns.values())
-    return {by: one / whole for by, one in ns.items()}
 
 
 def together(waits: Iterable[CpuWait]) -> CpuWait:
