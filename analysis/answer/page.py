@@ -9,7 +9,8 @@ import jinja2
 
 from analysis import units
 from analysis.answer.answer import Answer
-from analysis.answer.text import evidence_text, nothing_text, outlook, tail_entries, what_text
+from analysis.answer.evidence import evidence_texts
+from analysis.answer.text import nothing_text, outlook, tail_entries, what_text
 from analysis.rundir.run import clean
 
 TEMPLATE = "answer.html.j2"
@@ -26,7 +27,7 @@ def render(answer: Answer) -> str:
     environment.filters |= {"clean": clean, "seconds": units.seconds}
     return environment.get_template(TEMPLATE).render(
         answer=answer,
-        evidence_text=evidence_text,
+        evidence_texts=evidence_texts,
         nothing=nothing_text(answer),
         outlook=outlook,
         what_text=what_text,

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.answer.answer import Answer, Numbered
+from analysis.answer.evidence import evidence_texts
 from analysis.answer.time_spent import Row
-from analysis.findings.finding import Evidence
 from analysis.rundir.run import clean
 
 LINES, WIDTH = 40, 80
@@ -146,7 +146,8 @@ def nothing_text(answer: Answer) -> str:
 
 def _rest(rest: Sequence[Numbered]) -> str:
     largest = max(one.finding.cost.value_s for one in rest)
-    return f"{len(rest)} more, each at most {units.seconds(largest)} s: report.html, findings.json"
+    each = "each " if rest[1:] else ""
+    return f"{len(rest)} more, {each}at most {units.seconds(largest)} s: report.html, findings.json"
 
 
 def what_text(one: Numbered) -> str:
@@ -169,7 +170,7 @@ def _levels(one: Numbered) -> list[list[str]]:
     brief = _brief(one)
     outlooks = [line for name, text in outlook(one) for line in _outlook_lines(name, text, one.number)]
     reasons = {most: _sentences(finding.because, most) for most in (2, 4, 8)}
-    shown = "; ".join(evidence_text(each) for each in finding.evidence[:EVIDENCE])
+    shown = "; ".join(evidence_texts(finding)[:EVIDENCE])
     evidence = {most: _parts(shown, INDENT, most, f"{INDENT}evidence: ") for most in (1, 2, 3)}
     doubt = _wrap(finding.doubt, INDENT, 2, f"{INDENT}not surer: ") if finding.doubt else []
     verdict = [
@@ -207,29 +208,13 @@ def _outlook_lines(name: str, text: str, number: int) -> list[str]:
     return lines
 
 
-def evidence_text(evidence: Evidence) -> str:
-    """Measure, value, unit, the value outside, and the table."""
-    unit = evidence.unit
-    outside = f", outside {_amount(evidence.outside, unit)}" if evidence.outside is not None else ""
-    return f"{evidence.measure} {_amount(evidence.inside, unit)}{outside} ({evidence.table})"
-
-
-def _amount(value: float, unit: str) -> str:
-    """A number with its unit, bytes and nanoseconds with a prefix."""
-    if unit.removesuffix("/s") in ("bytes", "B"):
-        return units.bytes_(value) + ("/s" if unit.endswith("/s") else "")
-    if unit == "ns":
-        return units.ns(value)
-    is_count = float(value).is_integer() and abs(value) < 1e12
-    return f"{value:,.0f} {unit}".rstrip() if is_count else f"{units.figures(value)} {unit}".rstrip()
-
-
 def outlook(one: Numbered) -> list[tuple[str, str]]:
     """What taking the cause away is predicted to save, or was measured to save, and the test."""
     remedy, test = one.finding.remedy, one.finding.test
     entries = []
     if remedy is not None:
-        low, high = units.seconds(remedy.saved.low_s), units.seconds(remedy.saved.high_s)
+        low = units.seconds(remedy.saved.low_s) if remedy.saved.low_s else "0"
+        high = units.seconds(remedy.saved.high_s)
         entries.append(("prediction", f"{remedy.text}: {low} to {high} s less"))
     if one.verified is not None:
         return [*entries, (VERIFIED, f"{one.verified.verdict}: {one.verified.text}")]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from analysis.answer import text
 from analysis.answer.answer import Answer, Numbered
+from analysis.answer.evidence import evidence_texts
 from analysis.answer.next_steps import Step
 from analysis.answer.overlap import parts_of
 from analysis.answer.time_spent import Row, TimeSpent
@@ -106,6 +107,7 @@ def finding(what: str, seconds: float, certainty: Certainty = Certainty.SURE, **
     given: dict[str, Any] = {
         "because": [f"That took {seconds} s."],
         "remedy": Remedy({"MKFS": "-J size=1024"}, "with a journal of 1 GB", Cost(seconds / 2, 0, seconds)),
+        "evidence": [Evidence("thread_time", {"cause": "space"}, "asleep", "s", seconds, 0.25)],
         "doubt": "" if certainty == Certainty.SURE else "one of 3 lost",
     }
     return Finding(
@@ -113,7 +115,6 @@ def finding(what: str, seconds: float, certainty: Certainty = Certainty.SURE, **
         what=what,
         where=Where(1, 2),
         cost=Cost(seconds, seconds, seconds),
-        evidence=[Evidence("thread_time", {"cause": "space"}, "asleep", "s", seconds, 0.25)],
         certainty=certainty,
         **given | more,
     )
@@ -148,8 +149,8 @@ def test_finding_states_sentence_certainty_evidence_prediction_and_test() -> Non
     assert lines[at].startswith("1. The journal was full 15 times: 13.0 s of 41.8 (31 %).")
     assert lines[at].endswith("  sure") and len(lines[at]) == 80
     assert "   That took 13.0 s." in lines
-    assert "   evidence: asleep 13 s, outside 0.250 (thread_time)" in lines
-    assert "   prediction: with a journal of 1 GB: 0.00 to 13.0 s less" in lines
+    assert "   evidence: asleep 13.0 s, outside 0.250 s (thread_time)" in lines
+    assert "   prediction: with a journal of 1 GB: 0 to 13.0 s less" in lines
     assert "   test it: make verify RUN=... FINDING=1" in lines
 
 
@@ -173,6 +174,18 @@ def test_small_findings_leave_their_lines_to_the_large_ones() -> None:
     shown = text.render(answer_of(finding("Large 1.", 20.0), *small))
     assert "Small 1 of 9." in shown and "Small 2 of 9." not in shown
     assert "7 more, each at most 0.10 s: report.html, findings.json" in shown.splitlines()
+
+
+def test_evidence_of_one_measure_names_its_rows() -> None:
+    one = [Evidence("call", {"call": name}, "not asleep", "s", 1.5, None) for name in ("write", "open")]
+    shown = evidence_texts(finding("Ran 9 s.", 9.0, evidence=one))
+    assert shown == ["not asleep (write) 1.50 s (call)", "not asleep (open) 1.50 s (call)"]
+    sizes = [
+        Evidence("block", {}, "read", "bytes", 2e6, None),
+        Evidence("block", {}, "longest", "ns", 5e6, 7.0),
+    ]
+    shown = evidence_texts(finding("Read 2 MB.", 9.0, evidence=sizes))
+    assert shown == ["read 2.00 MB (block)", "longest 5.00 ms, outside 7 ns (block)"]
 
 
 def test_finding_with_the_time_of_another_says_so() -> None:
