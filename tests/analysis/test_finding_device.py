@@ -27,6 +27,24 @@ def test_waits_for_a_tag_are_the_queue(tmp_path: Path) -> None:
     assert not found_by(LATENCY, case)
 
 
+def test_write_back_throttling_is_named(tmp_path: Path) -> None:
+    own = [one(200, 0, wait="wbt", end_io_id=DIRECT, op="write") for _ in range(100)]
+    (found,) = found_by(QUEUE, case_of(tmp_path / "run", own, device={"wbt_lat_usec": 2000}))
+    assert "write-back throttling" in found.what
+    assert found.cost.value_s == pytest.approx(100 * 200e-6, rel=0.01)
+    assert "wbt_lat_usec 2000" in found.because[-1]
+
+
+def test_full_deep_queue_is_the_disk(tmp_path: Path) -> None:
+    """With 40 of others' requests at once beside, a wait for a place is the device's."""
+    own = [one(300, 0, wait="tag", end_io_id=DIRECT, op="write") for _ in range(100)]
+    beside = {"queue_us": 1, "issue_us": 2, "complete_us": 100 * 322, "submitter": "workload", "pid": 1001}
+    case = case_of(tmp_path / "run", own, [beside | {"bytes": 4096, "sector": 8 * i} for i in range(40)])
+    assert not found_by(QUEUE, case)
+    (found,) = found_by(BANDWIDTH, case)
+    assert found.cost.value_s == pytest.approx(100 * 300e-6, rel=0.01)
+
+
 def test_time_before_the_issue_is_the_queue(tmp_path: Path) -> None:
     own = [one(60, 100, wait="direct", end_io_id=DIRECT) for _ in range(400)]
     case = case_of(tmp_path / "run", own)
