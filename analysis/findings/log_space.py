@@ -65,11 +65,12 @@ def find(case: Case) -> Sequence[Finding]:
             doubts.append("that the locks' holders waited for room is concluded from the time")
     certainty, doubt = certainty_of(case, sleeps, doubts, ("sched", "threads"))
     number = f" {spans[0].size:,} times" if sleeps.is_timed else ""
+    remedy = _remedy(case, journal, sleeps, cost)
     return [
         Finding(
             kind=KEY,
             what=f"The {journal.name}{size} was full{number}: {case.of_wall(cost.value_s)}.",
-            because=[text for text in (waited, behind_text, commit_text, write_text, rate_text) if text],
+            because=[text for text in (waited, write_text, rate_text, behind_text, commit_text) if text],
             where=where_of(case, sleeps),
             cost=cost,
             evidence=[
@@ -81,8 +82,8 @@ def find(case: Case) -> Sequence[Finding]:
             ],
             certainty=certainty,
             doubt=doubt,
-            remedy=_remedy(case, journal, sleeps, cost),
-            test=case.command() + "   on a file system made with a larger " + journal.name,
+            remedy=remedy,
+            test="" if remedy else case.command() + "   on a file system made with a larger " + journal.name,
             lines=frozenset(sleeps.cause.present()),
         )
     ]
@@ -121,7 +122,7 @@ def _writes(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:
     by_class = dict(sent.by_class)
     data = by_class.get("data", 0)
     ordered = (
-        f", {bytes_(data)} of it file data, which the commit writes first (data=ordered)"
+        f", {bytes_(data)} of it file data, which a commit writes first (data=ordered)"
         if comm.startswith("jbd2/") and data > LEAST_OF_WRITES * sent.all_bytes
         else ""
     )

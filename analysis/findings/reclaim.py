@@ -80,6 +80,7 @@ def find(case: Case) -> Sequence[Finding]:
         ),
     )
     cost = Cost(value, min(own, value), high)
+    remedy = remedy_of(case, {"MEM": ""}, "no memory limit", cost) if limit else None
     return [
         Finding(
             kind=KEY,
@@ -90,8 +91,8 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=evidence,
             certainty=certainty,
             doubt=doubt,
-            remedy=remedy_of(case, {"MEM": ""}, "no memory limit", cost) if limit else None,
-            test=f"{case.command()}   with more memory",
+            remedy=remedy,
+            test="" if remedy else f"{case.command()}   with more memory",
             lines=frozenset({KEY, CPU, *([READ] if share else [])}),
         )
     ]

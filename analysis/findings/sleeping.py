@@ -133,7 +133,7 @@ def asleep_evidence(case: Case, sleeps: Sleeps) -> Evidence:
     place, ns, _ = sleeps.by(sleeps.place)[0]
     table = "switch" if case.ledger.basis == PATH else "thread_time"
     rows = {"role": WORKLOAD, "place": place or "(no function)"}
-    return Evidence(table, rows, "asleep below it, on the path", "s", case.ledger.seconds(ns), None)
+    return Evidence(table, rows, f"asleep in {place}()", "s", case.ledger.seconds(ns), None)
 
 
 def ends_text(case: Case, key: str, most: int = 3) -> str:

@@ -98,7 +98,7 @@ def made_finding(
             certainty=certainty,
             doubt=doubt,
             remedy=remedy,
-            test=f"{case.command()}   with a workload that does not sync",
+            test="" if remedy else f"{case.command()}   with a workload that does not sync",
             lines=frozenset(lines),
         )
     ]

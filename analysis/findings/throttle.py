@@ -63,6 +63,7 @@ def find(case: Case) -> Sequence[Finding]:
         )
     evidence += _events(case)
     certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
+    remedy = _remedy(case, cost, dirty, memory)
     return [
         Finding(
             kind=KEY,
@@ -73,8 +74,8 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=evidence,
             certainty=certainty,
             doubt=doubt,
-            remedy=_remedy(case, cost, dirty, memory),
-            test=_test(case, dirty, memory),
+            remedy=remedy,
+            test="" if remedy else _test(case, dirty, memory),
             lines=frozenset({KEY}),
         )
     ]

@@ -55,7 +55,7 @@ def test_throttled_writer_is_found_with_the_level_of_dirty_pages(tmp_path: Path)
     assert finding.certainty == Certainty.SURE
     assert finding.remedy is not None
     assert finding.remedy.words == {"DIRTY": "1638M"}  # a fifth of the memory
-    assert finding.test.startswith("sysctl vm.dirty_background_ratio=10 vm.dirty_ratio=20")
+    assert not finding.test  # make verify tries the remedy
 
 
 def test_throttling_by_a_memory_limit_names_the_limit(tmp_path: Path) -> None:
