@@ -69,7 +69,7 @@ def make_answer(case: Case, found: Found, banners: Sequence[str]) -> Answer:
         sought=found.sought,
         not_asked=found.not_asked,
         failed=found.failed,
-        lost=lost.lost(case.run),
+        lost=lost.lost(case.run, found.not_asked),
         whole=lost.whole(case.run),
         others=others.others(case),
         steps=next_steps.steps(case, found.findings),

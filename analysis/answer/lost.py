@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from analysis.rundir.run import CollectorLoss, Run
 
 ALL_THERE = "nothing lost"
 
 
-def lost(run: Run) -> list[str]:
-    """Losses and collectors that were off or ended early."""
+def lost(run: Run, not_asked: Sequence[tuple[str, str]]) -> list[str]:
+    """Losses and collectors that were off or ended early. not_asked: rules, and what they lacked."""
     if not run.asked:
         return ["nothing was recorded (COLLECT=none)"]
     if not run.losses:
@@ -21,6 +23,9 @@ def lost(run: Run) -> list[str]:
     sentences = []
     if off:
         sentences.append(f"off: {', '.join(off)}")
+    lacked = {name for _, names in not_asked for name in names.split(", ")} - set(off)
+    if lacked and not run.imported:
+        sentences.append(f"not asked for: {', '.join(sorted(lacked))}")
     if early:
         sentences.append(f"ended early: {', '.join(early)}")
     for loss in lossy:

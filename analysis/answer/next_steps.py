@@ -26,7 +26,7 @@ class Step:
 def steps(case: Case, findings: Sequence[Finding]) -> list[Step]:
     """At most MOST_STEPS, what tells most about this run first."""
     run, found = case.run, []
-    if any(run.off(name) for name in run.losses):
+    if not run.imported and any(run.off(name) for name in run.losses):
         found.append(Step("make doctor", "what is off, and what switches it on"))
     line = case.ledger.line(CPU)
     if (

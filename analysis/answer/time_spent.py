@@ -100,6 +100,8 @@ def _heading(case: Case) -> str:
 
 
 def _why_not(case: Case) -> str:
+    if case.run.imported:
+        return "not known: the trace has requests alone"
     names = [name for name in ("sched", "threads") if name not in case.run.losses or case.run.off(name)]
     why = case.ledger.why_not or f"{' and '.join(names)} did not record (COLLECT=)"
     return f"not known: {why}"
