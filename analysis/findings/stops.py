@@ -19,6 +19,7 @@ KEY = "stop"
 IN_A_CALL = 0.8  # of a stop: a call that took longer was under way
 MAIN_LEAST = 0.5  # share of the stops that the cause named has at least
 UNKNOWN_MOST = 0.2
+LEAST_END_S = 0.005  # of an end that is named
 Placed = tuple[StopsOfTrack, ExplainedStop]
 
 
@@ -127,6 +128,7 @@ def _ended(stops: list[ExplainedStop]) -> str:
         for end, ns in stop.ends:
             ends[end] = ends.get(end, 0.0) + ns / 1e9 / threads
     largest = sorted(ends.items(), key=lambda one: (-one[1], one[0]))[:3]
+    largest = [(end, seconds) for end, seconds in largest if seconds >= LEAST_END_S]
     if not largest or largest[0][0] == _main(stops[0]):
         return ""
     return "In the end: " + "; ".join(f"{end}, {units.seconds(s)} s" for end, s in largest) + "."

@@ -6,7 +6,7 @@ Pieces of many roots are millions: each lot of roots is summed before the next i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +30,7 @@ from analysis.tables.phase import Phases
 from analysis.tables.store import I64
 
 OUTSIDE = NONE  # the phase of time outside of all phases
+PIECES_AT_ONCE = 1 << 19  # while they are cut and grouped, a piece takes some 400 bytes
 OF_REQUEST = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION)
 NOT_SEEN = np.iinfo(np.int64).min  # in place of a thread: who had the CPU is not known
 NOT_LOGGED, KERNEL_THREAD, WHO_NOT_SEEN = "not logged", "kernel thread, not logged", "who ran not seen"
@@ -56,7 +57,14 @@ def cut_at(pieces: Pieces, times: I64) -> Pieces:
     return replace(pieces, **columns)
 
 
-def _rows(pieces: Pieces, kept: Mask) -> Pieces:
+def _parts(pieces: Sequence[Pieces]) -> Iterator[Pieces]:
+    """PIECES_AT_ONCE pieces at a time."""
+    for some in pieces:
+        for first in range(0, some.begin.size, PIECES_AT_ONCE):
+            yield _rows(some, slice(first, first + PIECES_AT_ONCE))
+
+
+def _rows(pieces: Pieces, kept: Mask | slice) -> Pieces:
     return replace(pieces, **{name: getattr(pieces, name)[kept] for name in pieces.__dataclass_fields__})
 
 
@@ -189,7 +197,7 @@ class Sums:
         edges = np.unique(np.concatenate((start_ns, end_ns)))
         shares: dict[tuple[int, ...], int] = {}
         rows: list[I64] = []
-        for some in pieces:
+        for some in _parts(pieces):
             at = np.minimum(np.searchsorted(end_ns, some.begin, side="right"), start_ns.size - 1)
             some = _rows(some, (start_ns[at] < some.end) & (end_ns[at] > some.begin))
             some = cut_at(some, edges)
