@@ -12,6 +12,7 @@ import pytest
 from analysis.findings import dips, steady, stops
 from analysis.findings.rule import find_all
 from analysis.measures.dips.levels import account_of_change
+from analysis.sections.dips import build_dips
 from tests.analysis.dip_runs import CHILD, DEVICE_READ, LOG_SPACE, Bin, DipRun, case_of, noisy
 from tests.analysis.synthetic import BIN_NS, START_NS
 
@@ -190,3 +191,20 @@ def test_slower_rest_of_a_phase_names_what_took_longer(tmp_path: Path) -> None:
     assert found is not None
     assert found[0].loss_s == pytest.approx(finding.cost.value_s, rel=0.02)
     assert sum(line.excess_s for line in found[0].lines) == pytest.approx(found[0].loss_s)
+
+
+def test_section_states_dips_and_what_would_be_seen(tmp_path: Path) -> None:
+    case = with_dip(1).case(tmp_path / "r")
+    (section,) = build_dips(case.run, case.tables, case.results)
+    ((name, _, stopped, _, bins, found, _, seen),) = section.tables[0].rows
+    assert (name, stopped, bins, found) == ("(all)", "0", "400", "1")
+    assert 5 < int(seen.removesuffix(" %")) < 40
+    ((_, kind, begin, end, *_),) = section.tables[1].rows
+    assert kind == "dip" and abs(float(begin) - 12) <= 0.2 and abs(float(end) - 15) <= 0.2
+
+
+def test_section_says_why_there_is_no_verdict(tmp_path: Path) -> None:
+    case = stopping((10, 15)).case(tmp_path / "r")
+    (section,) = build_dips(case.run, case.tables, case.results)
+    assert section.notes == ["(all): no verdict on dips, 75 bins, of at least 100"]
+    assert section.tables[0].rows[0][2:4] == ("1", "0.50")

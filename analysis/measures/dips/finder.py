@@ -48,7 +48,7 @@ class Dip:
 
 @dataclass(frozen=True)
 class Search:
-    """Outcome for one series. why_not: no verdict, because; then nothing else is set."""
+    """Outcome for one series. why_not: no verdict, because; then there are neither dips nor candidates."""
 
     bins: int
     why_not: str = ""
@@ -262,7 +262,8 @@ def _search(rate: F64, tests: int, seed: int, draws: int) -> Search:
     p = (1 + int((chance >= statistic).sum())) / (1 + chance.size)
     visible = _visible(x, chance, turns[TURNS - 1].errors[0], windows, tests)
     if p > CANDIDATE_P:
-        return Search(n, p=p, visible=visible)
+        why_not = "" if visible is not None else "throughput varies so much that no dip would stand out"
+        return Search(n, why_not, p=p, visible=visible)
     dips: list[Dip] = []
     candidates: list[Dip] = []
     row = x
@@ -279,7 +280,10 @@ def _search(rate: F64, tests: int, seed: int, draws: int) -> Search:
         is_dip = own_p <= DIP_P / tests and depth >= DEPTH_LEAST and last - first >= LENGTH_LEAST * n
         (dips if is_dip else candidates).append(Dip(first, last, depth, own_p, not is_dip))
         row = turn.row[0]
-    return Search(n, "", _joined(dips, rate), candidates, p, visible)
+    joined = _joined(dips, rate)
+    # a window of a few lengths leaves an edge of a dip
+    apart = [one for one in candidates if all(one.last < dip.first or dip.last < one.first for dip in joined)]
+    return Search(n, "", joined, apart, p, visible)
 
 
 def _joined(dips: list[Dip], rate: F64) -> list[Dip]:
