@@ -68,4 +68,4 @@ def find(case: Case) -> Sequence[Finding]:
     ]
 
 
-RULES = (Rule(KEY, 24, "slow wake-ups of idle CPUs", ("threads",), find, is_bound=True),)
+RULES = (Rule(KEY, 24, "slow wake-ups of idle CPUs", ("threads",), find),)

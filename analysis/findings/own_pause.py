@@ -54,4 +54,4 @@ def find(case: Case) -> Sequence[Finding]:
     ]
 
 
-RULES = (Rule(KEY, 34, "pauses of the workload's own", ("sched",), find, is_bound=True),)
+RULES = (Rule(KEY, 34, "pauses of the workload's own", ("sched",), find),)
