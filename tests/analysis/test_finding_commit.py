@@ -115,6 +115,24 @@ def test_anothers_commit_that_has_the_workloads_own_data_is_its_own(tmp_path: Pa
     assert len(find_commit(case)) == 1
 
 
+def test_log_force_ahead_of_ones_own_is_the_others(tmp_path: Path) -> None:
+    """XFS: the other's force began before, and ends 200 ms into the workload's, of 500 ms."""
+    frames = ("schedule+0x23", "xlog_wait_on_iclog+0x17c", "xfs_log_force_seq+0x89", "xfs_file_fsync+0x1d2")
+    fsync = (*frames, "do_fsync+0x3b", "__x64_sys_fsync+0xf", *SYSCALL)
+
+    def force(begin: int, end: int, tid: int, call: str) -> dict[str, Any]:
+        return event("xfs_log_force", "fsync", begin, end, tid=tid, asker_tid=tid, asker_call=call)
+
+    forces = [force(50, 300, 1000 + OTHER, "none"), force(99, 600, 1000 + APP, "fsync")]
+    forces += [force(150, 700, 1000 + OTHER, "none")]  # behind it
+    case = case_of(tmp_path / "run", [Sleep(100, 600, fsync)], event=forces, call=calls("fsync", 1, 510))
+    (foreign,) = find_foreign(case)
+    assert foreign.cost.low_s == pytest.approx(0.2, abs=0.002)
+    assert foreign.cost.value_s == pytest.approx(0.2, abs=0.002)
+    (own,) = find_commit(case)
+    assert own.cost.value_s == pytest.approx(0.31, abs=0.002)
+
+
 def test_another_process_that_ends_the_wait_had_the_commit(tmp_path: Path) -> None:
     """Btrfs's fsyncs commit the log for one another; there is no event."""
     frames = ("schedule+0x1", "wait_log_commit+0x1", "btrfs_sync_log+0x1", "btrfs_sync_file+0x1")

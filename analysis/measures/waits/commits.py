@@ -28,6 +28,7 @@ COMMITS = (
 )
 # another process's call waits for these; every other reason is the file system's own need
 ASKED = ("fsync", "sync", "syncfs", "asked", "synchronous", "fdatasync", "umount")
+FORCE = "xfs_log_force"
 SPACE = ("jbd2_checkpoint", "xfs_grant_sleep")  # events of who waits for room
 NONE = -1
 MOST = 0.5  # share of the journal's bytes
@@ -54,6 +55,9 @@ class Commits:
         none = np.zeros(0, dtype=np.int64)
         self._begin, self._end, self._row = none, none, none
         self._space = (none, none)
+        self._is_own_force, self._start = np.zeros(0, dtype=np.bool_), none
+        self._forces = (none, none, none)
+        self.force_ends = none  # of others, ascending: where a wait may change hands
         # commits that other processes asked for wrote most of the journal's blocks, so that it filled up
         self.others_fill = False
         if table is None:
@@ -64,6 +68,17 @@ class Commits:
         whose = np.where(is_own, WHOSE.index(Whose.OWN), WHOSE.index(Whose.FILESYSTEM))
         whose = np.where(is_asked & ~is_own, WHOSE.index(Whose.OTHERS), whose)
         self._of_event = np.where(is_commit, whose, WHOSE.index(Whose.NONE)).astype(np.int64)
+        is_force = table.kind.is_(FORCE) & (table.end_ns > table.start_ns)
+        self._is_own_force, self._start = is_force & is_own, table.start_ns
+        forces = np.flatnonzero(is_force & is_asked & ~is_own)
+        forces = forces[np.argsort(table.start_ns[forces], kind="stable")]
+        if forces.size and self._is_own_force.any():
+            self.force_ends = np.unique(table.end_ns[forces])
+            # the latest end of all that began until then, and whose it is
+            latest = np.maximum.accumulate(table.end_ns[forces])
+            is_new = np.concatenate(([True], latest[1:] > latest[:-1]))
+            last = forces[np.maximum.accumulate(np.where(is_new, np.arange(forces.size), 0))]
+            self._forces = (table.start_ns[forces], latest, last)
         space = np.flatnonzero(table.kind.is_in(SPACE) & ~table.asker_call.is_("none"))
         if space.size:
             self._space = joined(table.start_ns[space], table.end_ns[space])
@@ -104,6 +119,22 @@ class Commits:
             at = np.searchsorted(begin, t_ns, side="right") - 1
             hit = (at >= 0) & (end[np.maximum(at, 0)] >= t_ns)
             found[hit] = row[at[hit]]
+        return found
+
+    def ahead(self, commit: I64, t_ns: I64) -> I64:
+        """Another process's log force that is ahead of the workload's own one at each time; NONE: none.
+
+        XFS writes its log in order: a force ends after those that began before it. commit: rows of the table.
+        """
+        found = np.full(t_ns.size, NONE, dtype=np.int64)
+        start, until, row = self._forces
+        mine = np.flatnonzero(commit >= 0)
+        mine = mine[self._is_own_force[commit[mine]]]
+        if not mine.size or not start.size:
+            return found
+        at = np.searchsorted(start, self._start[commit[mine]], side="left") - 1
+        hit = (at >= 0) & (until[np.maximum(at, 0)] > t_ns[mine])
+        found[mine[hit]] = row[at[hit]]
         return found
 
     def whose(self, commit: I64, by_others: npt.NDArray[np.bool_]) -> Categorical:

@@ -23,6 +23,7 @@ from analysis.measures.common.intervals import joined
 from analysis.measures.critical_path.intervals import State
 from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.results import NoPath, PathResults, PathRows
+from analysis.measures.critical_path.sums import cut_at
 from analysis.measures.locks.lock_names import SYSCALL, symbol
 from analysis.measures.locks.waits_by_stack import group
 from analysis.measures.threads.parts import VOLUNTARY
@@ -39,6 +40,15 @@ AT_DEVICE = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION, Kind.BELOW, Kind.HANDED, 
 IN_LOG_WRITE = ("do_get_write_access", "jbd2_journal_get_write_access")
 KSYS = re.compile(r"^(?:ksys|do)_(write|read|fsync|fdatasync|pwrite64|pread64|writev|readv|pwritev|preadv)$")
 COMMIT = "commit"
+CODE = "code"  # of the cause
+OWN_COLUMNS = ("begin_ns", "end_ns", "ns", "weak_ns", "device_ns", "sleep", "wake", "stack_id", "commit")
+ROW = (
+    *OWN_COLUMNS,
+    "root",
+    "space",
+    "ahead",
+    CODE,
+)  # further: thread, is for a lock's room, is another's force
 JOURNAL = "write journal"  # label of requests
 
 
@@ -157,8 +167,10 @@ def _made(
 ) -> Sleeps:
     stack = columns["stack_id"]
     call = _labelled(stack, stacks, call_of)
-    root, for_space = columns.pop("root"), columns.pop("space").astype(np.bool_)
+    root = columns.pop("root")
+    for_space, ahead = (columns.pop(name).astype(np.bool_) for name in ("space", "ahead"))
     follows = goes_on(root, columns["sleep"], columns["begin_ns"], columns["end_ns"], stack) & is_timed
+    follows |= ahead
     explained = explain(stack, stacks, cause, call, whose, follows, for_space, others_fill)
     rows = Sleeps(
         **columns, cause=cause, place=place, call=call, whose=whose, explained=explained, is_timed=is_timed
@@ -172,8 +184,9 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
     is_journal = np.array([label == JOURNAL for label in rows.requests.label.labels] or [False])
     is_shadow = np.array([one.place in IN_LOG_WRITE for one in causes.waited] or [False])
     is_lock_code = np.array([one.cause == LOCK for one in causes.waited] or [False])
-    parts: list[list[I64]] = []
-    for number, pieces in enumerate(rows.pieces):
+    parts: list[dict[str, I64]] = []
+    for number, whole in enumerate(rows.pieces):
+        pieces = cut_at(whole, commits.force_ends)
         asleep = np.flatnonzero((pieces.own >= 0) & (intervals.state[pieces.own] == State.ASLEEP))
         if not asleep.size:
             continue
@@ -184,12 +197,15 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
         journal[known] = is_journal[rows.requests.label.codes[request[known]]]
         journal |= is_shadow[causes.code[own]]
         commit = commits.of(pieces.event[asleep].astype(np.int64), begin, journal)
+        ahead = commits.ahead(commit, begin)
+        is_ahead = ahead >= 0
+        commit = np.where(is_ahead, ahead, commit)
         sleep = (np.int64(number) << 40) + intervals.whole[own]
         is_lock = is_lock_code[causes.code[own]]
         # the workload is made to wait by a holder who waits for room, not by one who works
         by_others = (pieces.kind[asleep] != Kind.CPU) | (pieces.work_id[asleep] > 0) | known
         space = is_lock & by_others & commits.is_for_space(begin)
-        groups = group([sleep, commit, space.astype(np.int64)])
+        groups = group([sleep, commit, space.astype(np.int64), is_ahead.astype(np.int64)])
         first = np.full(groups.n, np.iinfo(np.int64).max)
         last = np.zeros(groups.n, dtype=np.int64)
         np.minimum.at(first, groups.of_row, begin)
@@ -200,48 +216,32 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
         at_device = np.isin(pieces.kind[asleep], AT_DEVICE) | (pieces.below[asleep] >= 0)
         np.add.at(device, groups.of_row, np.where(at_device, pieces.ns[asleep], 0))
         mine = groups.first
-        stack = intervals.stack_id[own[mine]].astype(np.int64)
-        code = causes.code[own[mine]].astype(np.int64)
-        woken = intervals.wake[own[mine]].astype(np.int64)
-        root = pieces.root[asleep][mine].astype(np.int64)
         parts.append(
-            [
-                first,
-                last,
-                ns,
-                weak,
-                device,
-                sleep[mine],
-                woken,
-                stack,
-                commit[mine],
-                root,
-                space[mine].astype(np.int64),
-                code,
-            ]
+            {
+                "begin_ns": first,
+                "end_ns": last,
+                "ns": ns,
+                "weak_ns": weak,
+                "device_ns": device,
+                "sleep": sleep[mine],
+                "wake": intervals.wake[own[mine]].astype(np.int64),
+                "stack_id": intervals.stack_id[own[mine]].astype(np.int64),
+                "commit": commit[mine],
+                "root": pieces.root[asleep][mine].astype(np.int64),
+                "space": space[mine].astype(np.int64),
+                "ahead": is_ahead[mine].astype(np.int64),
+                CODE: causes.code[own[mine]].astype(np.int64),
+            }
         )
-    columns = [np.concatenate([part[i] for part in parts] or [np.zeros(0, np.int64)]) for i in range(12)]
-    names = (
-        "begin_ns",
-        "end_ns",
-        "ns",
-        "weak_ns",
-        "device_ns",
-        "sleep",
-        "wake",
-        "stack_id",
-        "commit",
-        "root",
-        "space",
-    )
+    none = np.zeros(0, dtype=np.int64)
+    columns = {name: np.concatenate([none, *(part[name] for part in parts)]) for name in ROW}
+    code = columns.pop(CODE)
     cause, place = (
-        _relabel(columns[11], [getattr(one, name) for one in causes.waited]) for name in ("cause", "place")
+        _relabel(code, [getattr(one, name) for one in causes.waited]) for name in ("cause", "place")
     )
-    by_other = _woken_by_others(columns[6], rows, tables) & cause.is_(COMMIT)
-    whose = commits.whose(columns[8], by_other)
-    return _made(
-        dict(zip(names, columns, strict=False)), cause, place, whose, tables.stacks, True, commits.others_fill
-    )
+    by_other = _woken_by_others(columns["wake"], rows, tables) & cause.is_(COMMIT)
+    whose = commits.whose(columns["commit"], by_other)
+    return _made(columns, cause, place, whose, tables.stacks, True, commits.others_fill)
 
 
 def _woken_by_others(wake_row: I64, rows: PathRows, tables: Tables) -> Mask:
@@ -286,6 +286,7 @@ def _of_shares(path: PathResults) -> Sleeps:
         "commit": zero - 1,
         "root": zero,
         "space": zero,
+        "ahead": zero,
     }
     cause, place = (_relabel(number, [key[i] for key in sums]) for i in (0, 1))
     return _made(columns, cause, place, Categorical(zero, (Whose.NONE,)), {}, False)
@@ -309,6 +310,7 @@ def _of_threads(tables: Tables) -> Sleeps | None:
         "commit": np.full(at.size, -1, dtype=np.int64),
         "root": times.thread[at].astype(np.int64),
         "space": np.zeros(at.size, dtype=np.int64),
+        "ahead": np.zeros(at.size, dtype=np.int64),
     }
     cause, place = (Categorical(one.codes[at], one.labels) for one in (times.cause, times.place))
     whose = Categorical(np.zeros(at.size, dtype=np.int32), (Whose.NONE,))
