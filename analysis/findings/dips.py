@@ -15,8 +15,9 @@ from analysis.tables import thread_time
 
 KEY = "dip"
 MOVES_SHOWN = 2
-CAUSES_SHOWN = 3
+ENDS_SHOWN = 3
 NEARLY_ZERO = 0.05  # share of the loss
+LEAST_END_S = 0.005  # of an end that is named
 Known = tuple[ExplainedDip, Account]
 
 
@@ -136,7 +137,8 @@ def _ended(of_track: DipsOfTrack, key: str, dips: list[Known]) -> str:
     for dip, account in dips:
         for end, ns in dip.ends.get(key, []):
             ends[end] = ends.get(end, 0.0) + ns / 1e9 / account.threads_in
-    largest = sorted(ends.items(), key=lambda one: (-one[1], one[0]))[:CAUSES_SHOWN]
+    largest = sorted(ends.items(), key=lambda one: (-one[1], one[0]))[:ENDS_SHOWN]
+    largest = [(end, seconds) for end, seconds in largest if seconds >= LEAST_END_S]
     if not largest or (len(ends) == 1 and largest[0][0] == key):
         return ""
     named = "; ".join(f"{end}, {units.seconds(seconds)} s" for end, seconds in largest)
