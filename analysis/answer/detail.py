@@ -3,8 +3,8 @@
 
 What a section explains is stated in its spec. Sections that account for all of the time come first, then the
 others by their part of the ledger, then facts for reference. Folded is what explains less than a finding
-must, unless a finding rests on its collector's tables. Without a ledger the order is the specs', and nothing
-is folded.
+must, unless a finding rests on its collector's tables (of seeks none does without such a cost). Without a
+ledger the order is the specs', and nothing is folded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from analysis.findings.finding import Finding
 from analysis.findings.rule import Case
 from analysis.render.document import Document, Section
 from analysis.sections.document import find_sections
-from analysis.sections.spec import SectionSpec
+from analysis.sections.spec import SEEKS, SectionSpec
 from analysis.tables.load import TABLES
 
 LEAST_SHARE, LEAST_S = 0.01, 0.01  # of the wall time, and seconds
@@ -47,7 +47,8 @@ def arranged(document: Document, case: Case, findings: Sequence[Finding]) -> Doc
             return ""
         if section.absent:
             return NOT_RECORDED
-        if explained_s >= least_s or evidence.intersection(spec.collectors):
+        is_evidence = spec.explains != (SEEKS,) and evidence.intersection(spec.collectors)
+        if explained_s >= least_s or is_evidence:
             return ""
         return f"{_about(spec)}, {units.seconds(explained_s)} s of the time"
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 from analysis.causes.roles import WORKLOAD
 from analysis.causes.rules import rules
+from analysis.findings.at_device import device_time
 from analysis.findings.rule import Case
 from analysis.measures import ledger
+from analysis.measures.at_device.split import Why
 from analysis.measures.critical_path import ends
 from analysis.measures.critical_path.results import PathResults
 from analysis.measures.ledger import Ledger
@@ -27,6 +29,7 @@ def seconds_of(case: Case) -> Mapping[str, float]:
         spec.TIME: case.ledger.wall_s,
         spec.CPU: case.ledger.seconds(cpu_ns),
         spec.DEVICE: case.ledger.seconds(_device_ns(case.ledger)),
+        spec.SEEKS: _seeks_s(case),
         spec.LOCKS: case.ledger.seconds(_of_groups(case.ledger, ("lock",)) + cpu_ns * _spinning(case)),
         spec.EVENTS: _events_s(case),
     }
@@ -37,6 +40,15 @@ def _device_ns(of_run: Ledger) -> float:
     if of_run.basis == ledger.PATH:
         return sum(line.ends.get(group, 0) for line in of_run.lines for group in AT_DEVICE)
     return _of_groups(of_run, FOR_DEVICE)
+
+
+def _seeks_s(case: Case) -> float:
+    """At most so much of the path's time at devices was for seeks; all of it where that is not measured."""
+    time = device_time(case)
+    if time is None:
+        return case.ledger.seconds(_device_ns(case.ledger))
+    seeks = time.of.get(Why.SEEKS)
+    return case.ledger.seconds(max(seeks.high_ns, seeks.ns)) if seeks is not None else 0.0
 
 
 def _of_groups(of_run: Ledger, groups: tuple[str, ...]) -> float:

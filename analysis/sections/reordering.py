@@ -8,7 +8,7 @@ from analysis.measures.block import seek_cost
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import DEVICE, SectionSpec
+from analysis.sections.spec import SEEKS, SectionSpec
 from analysis.tables.load import Tables
 
 ORDERS = (
@@ -71,6 +71,6 @@ SECTIONS = (
         collectors=("block",),
         of_disks=True,
         counts_all=True,
-        explains=(DEVICE,),
+        explains=(SEEKS,),
     ),
 )

@@ -9,7 +9,7 @@ from analysis.measures.block.request_owners import Owners
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.spec import DEVICE, SectionSpec
+from analysis.sections.spec import SEEKS, SectionSpec
 from analysis.tables.load import Tables
 
 SEEKS_OWN = ("seeks,\nown", "&\nall", "seeks/s,\nown", "&\nall")
@@ -91,6 +91,6 @@ SECTIONS = (
         essential=True,
         collectors=("block",),
         of_disks=True,
-        explains=(DEVICE,),
+        explains=(SEEKS,),
     ),
 )

@@ -10,7 +10,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections import owner_labels
-from analysis.sections.spec import DEVICE, SectionSpec
+from analysis.sections.spec import SEEKS, SectionSpec
 from analysis.tables.block import OWN
 from analysis.tables.load import Tables
 
@@ -113,6 +113,6 @@ SECTIONS = (
         1000,
         build_seeks_by,
         collectors=("block",),
-        explains=(DEVICE,),
+        explains=(SEEKS,),
     ),
 )

@@ -16,7 +16,7 @@ from analysis.tables.load import Tables
 
 # What sections may explain: parts of the workload's wall time, as analysis/answer/detail.py measures them.
 TIME = "time"  # all of it
-CPU, DEVICE, LOCKS, EVENTS = "cpu", "device", "locks", "events"
+CPU, DEVICE, SEEKS, LOCKS, EVENTS = "cpu", "device", "seeks", "locks", "events"
 
 
 @dataclass(frozen=True)
