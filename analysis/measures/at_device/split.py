@@ -189,6 +189,10 @@ class _Split:
         self.tables, self.path, self.rows, self.block, self.at = tables, path, rows, block, at
         functions = tables.get(function.TABLE) or {}
         self.traits: Traits = traits_of(block, functions, owners)
+        # whom the path waits for works for the workload
+        is_waited_for = np.zeros(block.rows, dtype=np.bool_)
+        is_waited_for[at.row[at.row >= 0]] = True
+        self.is_others = self.traits.is_others | (self.traits.is_sent_by_others & ~is_waited_for)
         self.has_row = at.row >= 0
         self.row = np.maximum(at.row, 0)
         self.ns = at.ns.astype(np.float64)
@@ -215,8 +219,8 @@ class _Split:
         at, block, traits = self.at, self.block, self.traits
         is_queue = at.part == Part.QUEUE
         self.give(Why.HELD, is_queue & self.is_(traits.is_held))
-        others = self._in_the_way(Why.OTHERS, traits.is_others)
-        background = self._in_the_way(Why.BACKGROUND, traits.is_background & ~traits.is_others)
+        others = self._in_the_way(Why.OTHERS, self.is_others)
+        background = self._in_the_way(Why.BACKGROUND, traits.is_background & ~self.is_others)
         bytes_s, depth = self._busy()
         # a deep queue keeps any disk busy: then the wait for a place in it is the disk's
         waits_for_place = self._waits_in(QUEUE_CAUSE)
@@ -290,6 +294,12 @@ class _Split:
             is_asked = self.has_row & (asked[index] == at.row) & ~itself
             for target, source in ((value, share), (lows, low), (highs, high)):
                 target[is_asked] = source[index[is_asked]]
+            if excess.is_behind:
+                # who waits for a place in the queue waits for all who have one: as many as each has requests
+                waits = is_asked & excess.met[index] & (at.part == Part.QUEUE)
+                count = self._requests_share(mask, own)
+                value[waits] = np.maximum(value[waits], count)
+                highs[waits] = np.maximum(highs[waits], count)
         own_ns = float((self.left * itself * self.ns).sum())
         self.give(why, value, lows, highs)
         return Others(
@@ -314,12 +324,16 @@ class _Split:
         ours = self.block.bytes[self._work_rows(own)].sum(dtype=np.float64)
         return float(theirs / (theirs + ours)) if theirs else 0.0
 
+    def _requests_share(self, mask: Mask, own: Mask) -> float:
+        theirs, ours = self._work_rows(mask).size, self._work_rows(own).size
+        return theirs / max(theirs + ours, 1)
+
     def _reads(self) -> None:
         block, traits = self.block, self.traits
         is_read = self.is_(traits.is_buffered_read)
         if (self.left * is_read * self.ns).sum() < LEAST_SHARE * self.path.total_ns:
             return
-        reads = np.flatnonzero(traits.is_buffered_read & ~traits.is_others)
+        reads = np.flatnonzero(traits.is_buffered_read & ~self.is_others)
         waited = np.unique(self.at.row[is_read])
         small = np.zeros(block.rows, dtype=np.bool_)
         # of very many only those on the path, as each of such a stream is
@@ -413,12 +427,12 @@ class _Split:
         sent = self.block.queue_ns[rows]
         first, last = int(sent.min()), int(sent.max())
         moved = int(self.block.bytes[rows].sum(dtype=np.int64))
-        passed = (self.block.queue_ns >= first) & (self.block.queue_ns < last) & ~self.traits.is_others
+        passed = (self.block.queue_ns >= first) & (self.block.queue_ns < last) & ~self.is_others
         passed_bytes = int(self.block.bytes[passed].sum(dtype=np.int64))
         return Held(int(rows.size), moved, first, last, int(passed.sum()), passed_bytes)
 
     def _held_share(self) -> float:
-        written = self.block.op.is_("write") & ~self.traits.is_others
+        written = self.block.op.is_("write") & ~self.is_others
         total = self.block.bytes[written].sum(dtype=np.float64)
         held = self.block.bytes[written & self.traits.is_held].sum(dtype=np.float64)
         return float(held / total) if total else 0.0

@@ -29,6 +29,8 @@ class Traits:
 
     is_held: Mask  # a limit of a cgroup (io.max) held it back
     is_others: Mask  # of a program that is neither the workload nor Seekmeter, or written back for one
+    # sent by such a program, into a file of the workload's directory: it may work for the workload, or not
+    is_sent_by_others: Mask
     is_recorders: Mask
     is_background: Mask  # lazy init, discard
     is_flush: Mask  # a flush, or a write with one before it or forced through the cache
@@ -60,6 +62,7 @@ def traits_of(block: Block, functions: Mapping[int, str], owners: Owners | None)
     return Traits(
         is_held=held,
         is_others=np.asarray(others),
+        is_sent_by_others=_is(block, "submitter", "other") & ~held,
         is_recorders=np.asarray(recorders),
         is_background=np.asarray((background | block.op.is_in(DISCARDS)) & ~others),
         is_flush=np.asarray(block.op.is_("flush") | (flags & FLUSHES != 0)),
