@@ -71,7 +71,8 @@ def excess_of(block: Block, asked: I64, own: Mask, others: Mask) -> Excess:
         if slow.size < LEAST_COMPARED:
             continue
         at = found.met & (asked_kinds == kind)
-        some_time = int(np.median(slow))
+        alone = took[mine & ~is_with]
+        some_time = int(np.median(alone)) if alone.size else 0
         fast = took[mine & ~_touch(busy.begin, busy.end, block.queue_ns[compared], some_time)]
         if fast.size >= LEAST_COMPARED:
             ratio, error = ratio_of_means(fast, slow)

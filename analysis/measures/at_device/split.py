@@ -47,6 +47,7 @@ from analysis.measures.critical_path.stretches import I32, NONE, Mask, spans
 from analysis.measures.critical_path.sums import phase_of
 from analysis.measures.device.depth_steps import in_order
 from analysis.measures.device.results import DepthResults
+from analysis.measures.threads.parts import VOLUNTARY
 from analysis.tables import function, sched_window
 from analysis.tables.block import Block, parts
 from analysis.tables.load import Tables
@@ -189,9 +190,10 @@ class _Split:
         self.tables, self.path, self.rows, self.block, self.at = tables, path, rows, block, at
         functions = tables.get(function.TABLE) or {}
         self.traits: Traits = traits_of(block, functions, owners)
-        # whom the path waits for works for the workload
+        # whom a thread waits for of its own will, as for a reply, works for the workload
+        voluntary = np.array([one.cause in VOLUNTARY for one in rows.causes.waited] + [False])
         is_waited_for = np.zeros(block.rows, dtype=np.bool_)
-        is_waited_for[at.row[at.row >= 0]] = True
+        is_waited_for[at.row[(at.row >= 0) & voluntary[at.own]]] = True
         self.is_others = self.traits.is_others | (self.traits.is_sent_by_others & ~is_waited_for)
         self.has_row = at.row >= 0
         self.row = np.maximum(at.row, 0)
