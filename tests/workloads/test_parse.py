@@ -126,6 +126,8 @@ def test_cpus_takes_a_count_or_a_list() -> None:
         ({"MOUNT": "logdev=/dev/sdb"}, "names another device"),
         ({"MOUNT": "journal_path=x"}, "names another device"),
         ({"SCHED": "cfq"}, "its successor is bfq"),
+        ({"FLUSH": "no"}, "FLUSH=no is neither 1"),
+        ({"DIRTY": "1K"}, "DIRTY=1K is too small: at least 1M"),
         ({"SCHED": "mqdeadline"}, "did you mean mq-deadline"),
         ({"THREADS": "0"}, "from 1 to"),
         ({"THREADS": "two"}, "from 1 to"),
