@@ -87,12 +87,15 @@ def _saved(saved: Seconds) -> str:
     return f"{less}, 95 % interval {_range(saved.low_s, saved.high_s)} ({pairs})"
 
 
-def _brief(saved: Seconds, prediction: Prediction) -> str:
+def _brief(judgement: Judgement, prediction: Prediction) -> str:
     """What was measured and predicted, for two lines of a screen."""
+    saved, put_off = judgement.saved, judgement.put_off
     less = "less" if saved.value_s >= 0 else "more"
     measured = f"{figures(abs(saved.value_s))} s {less} in {saved.pairs} pair{'s' if saved.pairs > 1 else ''}"
     if math.isfinite(saved.half_s):
         measured += f" ({figures(saved.low_s)} to {figures(saved.high_s)})"
+    if put_off.low_s > 0:
+        measured += f", {figures(put_off.value_s)} s of it put off"
     predicted = f"{figures(prediction.low_s)} to {figures(prediction.high_s)}"
     return f"{measured}, predicted {figures(prediction.value_s)} ({predicted})"
 
@@ -194,7 +197,7 @@ def _as_json(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -
         "measured_s": _three(saved),
         "verdict": str(judgement.verdict),
         "why": judgement.why,
-        "text": _brief(saved, prediction),
+        "text": _brief(judgement, prediction),
         "goal_s": prediction.goal_s,
         "put_off_s": _three(judgement.put_off),
         "recorded_wall_s": tested.prediction.wall_s,

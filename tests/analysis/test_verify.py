@@ -159,7 +159,7 @@ def test_verdict_is_printed_and_kept_in_the_run(tmp_path: Path) -> None:
     assert kept["put_off_s"] == pytest.approx([2.0, 2.0, 2.0])
     assert (
         kept["text"].startswith("10.1 s less in 4 pairs (")
-        and "predicted 10.0 (8.00 to 12.0)" in kept["text"]
+        and "2.00 s of it put off, predicted" in kept["text"]
     )
 
 
