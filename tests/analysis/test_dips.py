@@ -9,13 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.measures.common.timeline import F64
+from analysis.measures.common.window import Window
+from analysis.measures.critical_path.results import NoPath
 from analysis.measures.dips.accounting import account_of_dip, choose_outside
 from analysis.measures.dips.autoregression import Models, fit
 from analysis.measures.dips.finder import search
 from analysis.measures.dips.moves import Series, moves
+from analysis.measures.dips.results import measure_dips, measure_stops
 from analysis.measures.dips.spent import Spent
 from analysis.measures.dips.stops import find_stops
-from analysis.measures.dips.tracks import Track
+from analysis.measures.dips.tracks import Track, measure_tracks
+from analysis.tables.call import Call
+from analysis.tables.phase import Phases
+from analysis.tables.store import I64, Categorical
 from tests.dips.noise import autoregressive, series, with_dip
 
 MS = 1_000_000
@@ -188,3 +194,42 @@ def test_stops_do_not_join_over_a_gap_between_phases() -> None:
     apart.start_ns[:] += late
     apart.end_ns[:] += late
     assert not find_stops(apart)  # 0.2 s on either side
+
+
+def _words(random: np.random.Generator, words: tuple[str, ...], n: int) -> Categorical:
+    return Categorical(random.integers(0, len(words), n).astype(np.int32), words)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_calls_and_phases_have_tracks(seed: int) -> None:
+    """Whatever a foreign run says: bins have a length, ascend, and do not overlap."""
+    random = np.random.default_rng(seed)
+    n, last = int(random.integers(0, 400)), int(random.choice([1, 10**6, 10**9, 3 * 10**10, 10**14]))
+    grid = random.choice([1, 100 * MS])
+
+    def numbers(most: int, size: int = n) -> I64:
+        return random.integers(0, most, size)
+
+    call = Call(
+        bin_ns=numbers(last + 10**9) // grid * grid - 100 * MS,
+        bin_length_ns=random.choice([0, 1, 100 * MS, 100 * MS, 10**15], n).astype(np.int64),
+        call=_words(random, ("write", "read", "open", "fsync"), n),
+        target=_words(random, ("target", "elsewhere"), n),
+        count=numbers(1000),
+        bytes=numbers(10**9),
+        over_bytes=numbers(2),
+        errors=numbers(2),
+        total_ns=numbers(10**9),
+        max_ns=numbers(10**10),
+        hist=np.zeros((n, 256), dtype=np.int64),
+    )
+    count = int(random.integers(0, 8))
+    start = np.sort(numbers(last + 1, count))
+    end, none = start + numbers(last + 1, count), start * 0
+    phases = Phases([str(name) for name in numbers(3, count)], start, end, none, none, start, end)
+    tracks = measure_tracks(call, phases, Window(0, last + 10, 5, last + 6, True))
+    for track in tracks:
+        assert (track.length_ns > 0).all()
+        assert (track.start_ns[1:] >= track.end_ns[:-1]).all()
+    measure_stops(tracks, call, NoPath(""), None)
+    measure_dips(tracks, NoPath(""), None, None, None)

@@ -25,7 +25,7 @@ from analysis.tables.store import I64
 
 BYTES, CALLS = "bytes", "calls"
 MOVING_LEAST = 0.9  # share of the bins with calls that move bytes, where bytes are the progress
-BINS_MOST = 200_000  # of a run; longer ones get longer bins
+BINS_MOST = 50_000  # of a run; longer ones get longer bins
 
 
 @dataclass(frozen=True)
