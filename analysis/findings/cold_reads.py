@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reads of what was not in memory yet: each of them the run's first of its place on the disk."""
+"""Reads of file data that was not in memory yet: each of them the run's first of its place on the disk."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def _find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"Reading from {disk_names(case)} what was not in memory: {case.of_wall(cost.value_s)}.",
+            what=f"Reading from {disk_names(case)} file data that was not in memory:"
+            f" {case.of_wall(cost.value_s)}.",
             because=because,
             where=where_of(cold),
             cost=cost,

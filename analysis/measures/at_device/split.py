@@ -8,7 +8,8 @@
                  queue is shallow, or by write-back throttling (wbt)
     flush        a flush of the device's cache
     small reads  a read of at most 32 KiB of a reader that streams through a file: it was not read ahead
-    cold         a read into the page cache of what the run had not read before
+    cold         a read into the page cache of what the run had not read before, unless the root waited for a
+                 lock or the like, and another thread for the read
     bandwidth    other requests with the device, or queued for it: of 128 KiB or more, or many at once
     latency      other requests with the device, or queued for it
     machinery    other requests, while a worker of the loop device has them
@@ -58,6 +59,7 @@ WBT = ("wbt_wait", "rq_qos_wait")
 QUEUE_CAUSE = "queue"  # of analysis/causes: a thread waits for a tag, or for write-back throttling
 MOST_HELD = 0.5  # of the bytes written
 LARGE_BYTES = 128 << 10
+HELD_UP = ("lock", "handle", "log_space", "reservation", "commit", "throttle", "reclaim")
 LEAST_COMPARED = 20
 READERS_SHARE = 0.95  # of the reads on the path, by one thread: that one is on the path in gaps, too
 LEAST_SHARE = 0.005  # of the path's time: what is less is not looked at closely
@@ -353,7 +355,12 @@ class _Split:
         self.gaps[Why.SMALL_READS] = self._gap_ns(small, is_ahead_too=True)
         self.gaps[Why.COLD] = self._gap_ns(unread & ~small, is_ahead_too=False)
         self.give(Why.SMALL_READS, self.is_(small))
-        self.give(Why.COLD, self.is_(cold))
+        self.give(Why.COLD, self.is_(cold) & ~self._is_held_up())
+
+    def _is_held_up(self) -> Mask:
+        """Pieces at which the root waited for a lock or the like, whoever waited for the request."""
+        has = np.array([one.cause in HELD_UP for one in self.rows.causes.waited] + [False])
+        return np.asarray(has[self.at.own])
 
     def _gap_ns(self, mask: Mask, is_ahead_too: bool) -> int:
         """Time in which the one thread waited for these reads of its own while switches were not recorded.

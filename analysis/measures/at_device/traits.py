@@ -34,7 +34,7 @@ class Traits:
     is_recorders: Mask
     is_background: Mask  # lazy init, discard
     is_flush: Mask  # a flush, or a write with one before it or forced through the cache
-    is_buffered_read: Mask  # into the page cache
+    is_buffered_read: Mask  # of file data, into the page cache
     is_direct: Mask
 
 
@@ -58,7 +58,7 @@ def traits_of(block: Block, functions: Mapping[int, str], owners: Owners | None)
         _column(block, "end_io_id"),
         [number for number, name in functions.items() if name.startswith(DIRECT_ENDS)],
     )
-    data = block.class_.is_("data") | block.class_.is_("unknown") | block.class_.is_("metadata")
+    data = block.class_.is_("data") | block.class_.is_("unknown")
     return Traits(
         is_held=held,
         is_others=np.asarray(others),
