@@ -30,6 +30,7 @@ WHAT = {
     "page_io": "for metadata that the commit was writing",
     "handle": "for the transaction to take handles again",
 }
+WHAT |= {"device_write": "for its own data beside such a commit"}
 WHAT |= {"log_space": "for room in the journal that these commits filled", "commit": "for the commit itself"}
 FOR_JBD2 = ("log_space", "commit", "handle")
 SHARED = 0.2  # of the cost: what is shared with the workload's own syncs is a doubt from here on
@@ -43,11 +44,10 @@ def find(case: Case) -> Sequence[Finding]:
     sleeps = case.sleeps.of(FOREIGN)
     # the call path of the others tells that the journal's thread ended the sleep
     guessed = sleeps.where(~sleeps.cause.is_in(FOR_JBD2))
-    # of a commit that both need, half is the others'
+    # a commit that both need is the workload's own: it would wait for one without the others, too
     shared = case.sleeps.shared
     cost = cost_of(case, sleeps.total_ns, guessed.total_weak_ns, shared.total_ns)
     shared_s = case.ledger.seconds(shared.total_ns)
-    cost = Cost(min(cost.value_s + shared_s / 2, cost.high_s), cost.low_s, cost.high_s)
     if not sleeps.total_ns or not case.counts(cost.value_s):
         return []
     askers = askers_of(case.tables, case.results.window)
@@ -65,10 +65,10 @@ def find(case: Case) -> Sequence[Finding]:
         doubts.append("a log write ahead may spare a part of the workload's own")
     if shared.total_ns:
         because.append(
-            f"{seconds(shared_s)} more are for commits that its own syncs needed, too: half counts."
+            f"{seconds(shared_s)} more are for commits that its own syncs needed, too: not counted."
         )
     if shared.total_ns > SHARED * sleeps.total_ns:
-        doubts.append("how much of a commit is whose, if both need it, is not known")
+        doubts.append("how far others make a commit longer that both need is not known")
     if guessed.total_weak_ns > WEAK * max(sleeps.total_ns, 1):
         percent = 100 * guessed.total_weak_ns / sleeps.total_ns
         doubts.append(f"in {percent:.0f} % of the time it is a guess who ended a sleep")

@@ -46,8 +46,7 @@ def made_finding(
     case: Case, key: str, sleeps: Sleeps, families: Sequence[str], what: str
 ) -> Sequence[Finding]:
     """The finding on these sleeps; none if they are too short. families: of the table call."""
-    others_ns, half_ns = _others_ns(case, sleeps)
-    cost = cost_of(case, sleeps.total_ns - half_ns, half_ns)
+    cost = cost_of(case, sleeps.total_ns)
     if not case.counts(cost.value_s):
         return []
     call, _, _ = sleeps.by(sleeps.call)[0]
@@ -55,7 +54,7 @@ def made_finding(
     count, total_ns, evidence = _calls(case, families)
     lines = set(sleeps.cause.present())
     is_whole = count and (key != "sync_write" or sleeps.count >= MOST * count)
-    in_calls = case.ledger.seconds(total_ns - others_ns)
+    in_calls = case.ledger.seconds(total_ns - _others_ns(case, sleeps))
     if is_whole and cost.value_s < in_calls <= case.ledger.wall_s:
         # all of these calls is the sync's: what they did not sleep, they ran or waited for a CPU
         cost = Cost(in_calls, cost.low_s, max(in_calls, cost.high_s))
@@ -104,14 +103,12 @@ def made_finding(
     ]
 
 
-def _others_ns(case: Case, sleeps: Sleeps) -> tuple[int, int]:
-    """Time in the same calls that other processes' syncs took; of it half of the shared commits."""
-    if case.sleeps is None or not case.sleeps.of(FOREIGN).total_ns:
-        return 0, 0
-    others, shared = case.sleeps.of(FOREIGN), case.sleeps.shared
-    calls = sleeps.call.present()
-    half_ns = int(shared.ns[shared.call.is_in(calls)].sum()) // 2
-    return int(others.ns[others.call.is_in(calls)].sum()) + half_ns, half_ns
+def _others_ns(case: Case, sleeps: Sleeps) -> int:
+    """Time in the same calls that other processes' syncs took: their finding has it."""
+    if case.sleeps is None:
+        return 0
+    others = case.sleeps.of(FOREIGN)
+    return int(others.ns[others.call.is_in(sleeps.call.present())].sum())
 
 
 def _calls(case: Case, families: Sequence[str]) -> tuple[int, int, list[Evidence]]:

@@ -115,6 +115,17 @@ def test_anothers_commit_that_has_the_workloads_own_data_is_its_own(tmp_path: Pa
     assert len(find_commit(case)) == 1
 
 
+def test_own_data_beside_anothers_commit_wait_for_it(tmp_path: Path) -> None:
+    """The disk writes and flushes the other's commit while the call waits for its data."""
+    sleeps = [Sleep(100, 300, DATA, state="io_wait"), Sleep(300.1, 600, FSYNC)]
+    commits = [commit(50, 310, OTHER, "none"), commit(310, 600, APP, "fsync")]
+    case = case_of(tmp_path / "run", sleeps, event=commits, call=calls("fsync", 1, 510))
+    (foreign,) = find_foreign(case)
+    assert foreign.cost.value_s == pytest.approx(0.2, abs=0.002)
+    (own,) = find_commit(case)
+    assert own.cost.value_s == pytest.approx(0.31, abs=0.002)
+
+
 def test_log_force_ahead_of_ones_own_is_the_others(tmp_path: Path) -> None:
     """XFS: the other's force began before, and ends 200 ms into the workload's, of 500 ms."""
     frames = ("schedule+0x23", "xlog_wait_on_iclog+0x17c", "xfs_log_force_seq+0x89", "xfs_file_fsync+0x1d2")

@@ -28,7 +28,7 @@ COMMITS = (
 )
 # another process's call waits for these; every other reason is the file system's own need
 ASKED = ("fsync", "sync", "syncfs", "asked", "synchronous", "fdatasync", "umount")
-FORCE = "xfs_log_force"
+JBD2, FORCE = "jbd2_commit", "xfs_log_force"
 SPACE = ("jbd2_checkpoint", "xfs_grant_sleep")  # events of who waits for room
 NONE = -1
 MOST = 0.5  # share of the journal's bytes
@@ -57,6 +57,7 @@ class Commits:
         self._space = (none, none)
         self._is_own_force, self._start = np.zeros(0, dtype=np.bool_), none
         self._forces = (none, none, none)
+        self._others = (none, none)
         self.force_ends = none  # of others, ascending: where a wait may change hands
         # commits that other processes asked for wrote most of the journal's blocks, so that it filled up
         self.others_fill = False
@@ -68,6 +69,9 @@ class Commits:
         whose = np.where(is_own, WHOSE.index(Whose.OWN), WHOSE.index(Whose.FILESYSTEM))
         whose = np.where(is_asked & ~is_own, WHOSE.index(Whose.OTHERS), whose)
         self._of_event = np.where(is_commit, whose, WHOSE.index(Whose.NONE)).astype(np.int64)
+        others = np.flatnonzero(table.kind.is_(JBD2) & is_asked & ~is_own)
+        if others.size:
+            self._others = joined(table.start_ns[others], table.end_ns[others])
         is_force = table.kind.is_(FORCE) & (table.end_ns > table.start_ns)
         self._is_own_force, self._start = is_force & is_own, table.start_ns
         forces = np.flatnonzero(is_force & is_asked & ~is_own)
@@ -120,6 +124,14 @@ class Commits:
             hit = (at >= 0) & (end[np.maximum(at, 0)] >= t_ns)
             found[hit] = row[at[hit]]
         return found
+
+    def is_beside(self, t_ns: I64) -> npt.NDArray[np.bool_]:
+        """Whether jbd2 commits at each time what another process asked for, which the disk is busy with."""
+        begin, end = self._others
+        if not begin.size:
+            return np.zeros(t_ns.size, dtype=np.bool_)
+        at = np.searchsorted(begin, t_ns, side="right") - 1
+        return np.asarray((at >= 0) & (end[np.maximum(at, 0)] > t_ns))
 
     def ahead(self, commit: I64, t_ns: I64) -> I64:
         """Another process's log force that is ahead of the workload's own one at each time; NONE: none.

@@ -127,11 +127,13 @@ def explain(
     whose: Categorical,
     goes_on: np.ndarray,
     for_space: np.ndarray,
+    beside: np.ndarray,
     others_fill: bool,
 ) -> Categorical:
     """The kind of each row.
 
     goes_on: the call's next sleep waits for the same. others_fill: see Commits.
+    beside: in I/O of its own, while the disk commits what another process asked for.
     for_space: a lock, while a thread of the workload waits for room in the journal.
     """
     key = (stack_id + 2) * len(cause.labels) + cause.codes
@@ -148,6 +150,7 @@ def explain(
     codes = code_of[of_row] if keys.size else np.zeros(0, dtype=np.int32)
     syncs = np.isin(codes, [EXPLAINED.index(SYNC_WRITE), EXPLAINED.index(SYNC_CALL)])
     foreign = whose.is_(Whose.OTHERS) & (codes != EXPLAINED.index(FROZEN)) & (~syncs | goes_on)
+    foreign |= syncs & beside
     foreign &= ~cause.is_in(OWN_CAUSES)
     codes[for_space & (codes == EXPLAINED.index(PLAIN))] = EXPLAINED.index(FOR_SPACE)
     if others_fill:

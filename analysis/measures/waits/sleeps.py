@@ -40,6 +40,7 @@ AT_DEVICE = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION, Kind.BELOW, Kind.HANDED, 
 IN_LOG_WRITE = ("do_get_write_access", "jbd2_journal_get_write_access")
 KSYS = re.compile(r"^(?:ksys|do)_(write|read|fsync|fdatasync|pwrite64|pread64|writev|readv|pwritev|preadv)$")
 COMMIT = "commit"
+IO = ("device_write", "flush", "queue")  # a sync's own data, and the disk's cache
 CODE = "code"  # of the cause
 OWN_COLUMNS = ("begin_ns", "end_ns", "ns", "weak_ns", "device_ns", "sleep", "wake", "stack_id", "commit")
 ROW = (
@@ -47,6 +48,7 @@ ROW = (
     "root",
     "space",
     "ahead",
+    "beside",
     CODE,
 )  # further: thread, is for a lock's room, is another's force
 JOURNAL = "write journal"  # label of requests
@@ -168,10 +170,11 @@ def _made(
     stack = columns["stack_id"]
     call = _labelled(stack, stacks, call_of)
     root = columns.pop("root")
-    for_space, ahead = (columns.pop(name).astype(np.bool_) for name in ("space", "ahead"))
+    flags = ("space", "ahead", "beside")
+    for_space, ahead, beside = (columns.pop(name).astype(np.bool_) for name in flags)
     follows = goes_on(root, columns["sleep"], columns["begin_ns"], columns["end_ns"], stack) & is_timed
     follows |= ahead
-    explained = explain(stack, stacks, cause, call, whose, follows, for_space, others_fill)
+    explained = explain(stack, stacks, cause, call, whose, follows, for_space, beside, others_fill)
     rows = Sleeps(
         **columns, cause=cause, place=place, call=call, whose=whose, explained=explained, is_timed=is_timed
     )
@@ -182,6 +185,7 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
     intervals, causes = rows.intervals, rows.causes
     commits = Commits(tables)
     is_journal = np.array([label == JOURNAL for label in rows.requests.label.labels] or [False])
+    is_io = np.array([one.cause in IO for one in causes.waited] or [False])
     is_shadow = np.array([one.place in IN_LOG_WRITE for one in causes.waited] or [False])
     is_lock_code = np.array([one.cause == LOCK for one in causes.waited] or [False])
     parts: list[dict[str, I64]] = []
@@ -199,13 +203,16 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
         commit = commits.of(pieces.event[asleep].astype(np.int64), begin, journal)
         ahead = commits.ahead(commit, begin)
         is_ahead = ahead >= 0
+        beside = is_io[causes.code[own]] & commits.is_beside(begin)
         commit = np.where(is_ahead, ahead, commit)
         sleep = (np.int64(number) << 40) + intervals.whole[own]
         is_lock = is_lock_code[causes.code[own]]
         # the workload is made to wait by a holder who waits for room, not by one who works
         by_others = (pieces.kind[asleep] != Kind.CPU) | (pieces.work_id[asleep] > 0) | known
         space = is_lock & by_others & commits.is_for_space(begin)
-        groups = group([sleep, commit, space.astype(np.int64), is_ahead.astype(np.int64)])
+        groups = group(
+            [sleep, commit, space.astype(np.int64), is_ahead.astype(np.int64), beside.astype(np.int64)]
+        )
         first = np.full(groups.n, np.iinfo(np.int64).max)
         last = np.zeros(groups.n, dtype=np.int64)
         np.minimum.at(first, groups.of_row, begin)
@@ -230,6 +237,7 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
                 "root": pieces.root[asleep][mine].astype(np.int64),
                 "space": space[mine].astype(np.int64),
                 "ahead": is_ahead[mine].astype(np.int64),
+                "beside": beside[mine].astype(np.int64),
                 CODE: causes.code[own[mine]].astype(np.int64),
             }
         )
@@ -287,6 +295,7 @@ def _of_shares(path: PathResults) -> Sleeps:
         "root": zero,
         "space": zero,
         "ahead": zero,
+        "beside": zero,
     }
     cause, place = (_relabel(number, [key[i] for key in sums]) for i in (0, 1))
     return _made(columns, cause, place, Categorical(zero, (Whose.NONE,)), {}, False)
@@ -311,6 +320,7 @@ def _of_threads(tables: Tables) -> Sleeps | None:
         "root": times.thread[at].astype(np.int64),
         "space": np.zeros(at.size, dtype=np.int64),
         "ahead": np.zeros(at.size, dtype=np.int64),
+        "beside": np.zeros(at.size, dtype=np.int64),
     }
     cause, place = (Categorical(one.codes[at], one.labels) for one in (times.cause, times.place))
     whose = Categorical(np.zeros(at.size, dtype=np.int32), (Whose.NONE,))
