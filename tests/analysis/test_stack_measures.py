@@ -317,7 +317,7 @@ def test_banners_say_first_what_is_wrong_below(tmp_path: Path) -> None:
 def test_section_equals_results_recomputed_from_tables(tmp_path: Path) -> None:
     make_report(raid5().write(tmp_path / "r"))
     check_stack(tmp_path / "r")
-    report = tmp_path / "r" / "report.txt"
+    report = tmp_path / "r" / "detail.txt"
     report.write_text(report.read_text().replace("3 bio", "4 bio"))
     with pytest.raises(AssertionError):
         check_stack(tmp_path / "r")
