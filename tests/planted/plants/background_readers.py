@@ -15,7 +15,7 @@ def _run(site: Site, is_planted: bool) -> Iterator[Words]:
         with site.beside(readers) if is_planted else nullcontext():
             yield {
                 "DIR": str(target),
-                "CMD": site.program("read", target / "own", 1, 400, 4096, "random", "direct"),
+                "CMD": site.program("read", target / "own", 1, 700, 4096, "random", "direct"),
             }
 
 

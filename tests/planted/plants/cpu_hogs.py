@@ -27,4 +27,5 @@ PLANT = Plant(
     frozenset({"cpu_taken"}),
     ("ext4", "xfs", "btrfs"),
     _run,
+    is_graded=True,  # no machine is without any other program
 )

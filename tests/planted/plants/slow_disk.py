@@ -20,7 +20,7 @@ def _run(site: Site, is_planted: bool) -> Iterator[Words]:
 PLANT = Plant(
     "slow_disk",
     "the disk takes 5 ms for a request",
-    frozenset({"device_latency"}),
+    frozenset({"device_latency", "apparatus"}),  # the disk is emulated below the loop device
     ("ext4", "xfs", "btrfs"),
     _run,
 )
