@@ -19,7 +19,7 @@ def _run(site: Site, is_planted: bool) -> Iterator[Words]:
 PLANT = Plant(
     "cpu_quota",
     "a quota of 10 % of a CPU",
-    frozenset({"cpu_taken", "cpu_quota"}),
+    frozenset({"cpu_quota"}),
     ("ext4", "xfs", "btrfs"),
     _run,
 )
