@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two threads that remove files from one directory, against a directory each.
+"""Four threads that remove files from one directory, against a directory each.
 
 A removal looks the file up under the directory's lock. The inodes are not in memory, so the lock is held
 while the disk reads, and costs the same on a busy machine.
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from tests.planted.plant import Plant, Words
 from tests.planted.site import Site, Speed, run
 
-THREADS, FILES = 2, 350
+THREADS, FILES = 4, 175
 STEP = 64  # files between two that are removed: more than the inodes that one read brings
 
 
@@ -32,7 +32,7 @@ def _run(site: Site, is_planted: bool) -> Iterator[Words]:
 
 PLANT = Plant(
     "one_directory",
-    "two threads remove files from one directory",
+    "four threads remove files from one directory",
     frozenset({"lock"}),
     ("ext4", "xfs", "btrfs"),
     _run,
