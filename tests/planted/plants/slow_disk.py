@@ -23,4 +23,5 @@ PLANT = Plant(
     frozenset({"device_latency", "apparatus"}),  # the disk is emulated below the loop device
     ("ext4", "xfs", "btrfs"),
     _run,
+    is_graded=True,
 )

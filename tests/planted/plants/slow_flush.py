@@ -23,4 +23,5 @@ PLANT = Plant(
     frozenset({"commit", "sync_write", "device_flush"}),
     ("ext4", "xfs", "btrfs"),
     _run,
+    is_graded=True,
 )
