@@ -4,7 +4,6 @@
     basis "path"     the critical path: each line is what its threads did or waited for, the ends say on whom
     basis "threads"  without a path: the mean over the workload's threads of their time by state and cause
 
-Who had the CPU while a thread was ready is the path's, but for those whose switches it has no record of.
 A line of a wait has the cause that the waiter's kernel stack tells (analysis/causes). Time on a CPU and
 waiting for one are lines of their own; what is not known is a line, too, the last.
 """
@@ -16,7 +15,6 @@ from dataclasses import dataclass, field
 
 from analysis.causes import rules
 from analysis.causes.roles import WORKLOAD
-from analysis.measures.cpu.unlogged import divided
 from analysis.measures.critical_path import causes
 from analysis.measures.critical_path.ends import (
     APPARATUS,
@@ -95,7 +93,7 @@ class Ledger:
 def measure_ledger(path: PathResults | NoPath, threads: ThreadResults | None, wall_s: float) -> Ledger:
     """The ledger of a run. wall_s: of the workload."""
     if isinstance(path, PathResults) and path.total_ns:
-        lines = _of_path(divided(path.shares, threads))
+        lines = _of_path(path.shares)
         return Ledger(PATH, "", wall_s, path.roots, path.total_ns, lines)
     why = path.why if isinstance(path, NoPath) else ""
     if threads is None:
