@@ -10,11 +10,13 @@ from analysis.causes.roles import FILESYSTEM, WORKLOAD
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.quota import measure_quota
+from analysis.measures.cpu.ran_on import cpus_ran_on
 from analysis.measures.cpu.waits import KERNEL_THREADS, kernel_names, measure_cpu_waits, together
 from analysis.measures.ledger import PATH
 from analysis.tables import thread
 
 KEY = "cpu_contended"
+MOST_NAMED = 4  # CPUs
 WHO = {
     WORKLOAD: "threads of the workload itself",
     FILESYSTEM: "the file system's threads",
@@ -35,7 +37,12 @@ def find(case: Case) -> Sequence[Finding]:
         return []
     window = case.results.window
     limit = run.text("workload", "cpus") or run.text("words", "CPUS")
+    ran_on = cpus_ran_on(case.tables)
+    is_bound = not limit and 0 < len(ran_on) < run.cpus
     cpus = f"the CPUs {limit} of {run.cpus}" if limit else f"{run.cpus} CPUs"
+    if is_bound:
+        some = ", ".join(map(str, ran_on[:MOST_NAMED])) + (", ..." if len(ran_on) > MOST_NAMED else "")
+        cpus = f"CPU{'s' if len(ran_on) > 1 else ''} {some} of {run.cpus}"
     parts = [
         f"{WHO[whose]} {units.seconds(ledger.seconds(one.ns))} s"
         for whose, one in sorted(mine.items(), key=lambda item: -item[1].ns)
@@ -55,6 +62,15 @@ def find(case: Case) -> Sequence[Finding]:
     ]
     if not evidence:
         return []
+    because = [
+        f"Who had the CPUs: {', '.join(parts)}.",
+        f"It waited {wait.pieces:,} times, {units.ns(mean_ns)} on average.",
+    ]
+    if is_bound:
+        because.insert(
+            0,
+            f"None of its threads ran on another CPU ({run.cpus - len(ran_on)} more): it is bound to these.",
+        )
     doubt = ""
     if ledger.basis != PATH:
         doubt = f"without the critical path this is the mean of the workload's {ledger.threads} threads"
@@ -62,20 +78,25 @@ def find(case: Case) -> Sequence[Finding]:
         Finding(
             kind=KEY,
             what=f"The work was ready to run for {case.of_wall(value)} while what belongs to it had {cpus}.",
-            because=(
-                f"Who had the CPUs: {', '.join(parts)}.",
-                f"It waited {wait.pieces:,} times, {units.ns(mean_ns)} on average.",
-            ),
+            because=because,
             where=Where(window.work_start_ns, window.work_end_ns),
             cost=case.cost(value, low, high),
             evidence=evidence,
             certainty=case.certainty(doubt, low),
             doubt=doubt,
             remedy=Remedy({"CPUS": ""}, f"all {run.cpus} CPUs", Cost(value, 0.0, value)) if limit else None,
-            test="" if limit else f"on a machine of more than {run.cpus} CPUs: {case.command()}",
+            test=_test(case, bool(limit), is_bound),
             lines=frozenset(wait.lines),
         )
     ]
+
+
+def _test(case: Case, is_limited: bool, is_bound: bool) -> str:
+    if is_limited:
+        return ""
+    if is_bound:
+        return f"not bound to CPUs (taskset, cpuset): {case.command()}"
+    return f"on a machine of more than {case.run.cpus} CPUs: {case.command()}"
 
 
 RULES = (Rule(KEY, 22, "too few CPUs", ("threads",), find, is_bound=True),)

@@ -21,6 +21,7 @@ from analysis.measures.threads.parts import VOLUNTARY
 from analysis.tables import thread
 
 KEY = "other_programs"
+RAN = (Kind.CPU, Kind.UNLOGGED)
 
 
 def find(case: Case) -> Sequence[Finding]:
@@ -29,8 +30,8 @@ def find(case: Case) -> Sequence[Finding]:
     kernel = kernel_names(case.tables.get(thread.TABLE))
 
     def is_theirs(share: Share) -> bool:
-        ran = share.kind in (Kind.CPU, Kind.UNLOGGED) and not share.is_below
-        return ran and share.own.cause in VOLUNTARY and whose(share, kernel) == PROGRAMS
+        at_it = share.kind in (*RAN, Kind.TIMER) and not share.is_below
+        return at_it and share.own.cause in VOLUNTARY and whose(share, kernel) == PROGRAMS
 
     shares = ledger.shares(is_theirs)
     ns, weak_ns = sum(share.ns for share in shares), sum(share.weak_ns for share in shares)
@@ -50,6 +51,11 @@ def find(case: Case) -> Sequence[Finding]:
         ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:3]
         return ", ".join(f"{name} {units.seconds(ledger.seconds(one))} s" for name, one in ordered)
 
+    paused_ns = sum(share.ns for share in shares if share.kind not in RAN)
+    because = [f"Whose time it was: {listed(names)}.", f"By the waiting thread's stack: {listed(causes)}."]
+    if case.counts(ledger.seconds(paused_ns)):
+        paused = units.seconds(ledger.seconds(paused_ns))
+        because.append(f"They slept of their own will for {paused} s of it, until a time of their own.")
     pieces = sum(share.pieces for share in shares)
     doubt = "" if first != NOT_LOGGED else "which program it was is not recorded"
     who = f"{first} and other programs" if len(names) > 1 else first
@@ -58,7 +64,7 @@ def find(case: Case) -> Sequence[Finding]:
             kind=KEY,
             what=f"The workload waited {case.of_wall(value)} for what"
             f" {'programs outside of it' if doubt else who} did.",
-            because=(f"Who ran: {listed(names)}.", f"By the waiting thread's stack: {listed(causes)}."),
+            because=because,
             where=Where(window.work_start_ns, window.work_end_ns),
             cost=case.cost(value, low, high),
             evidence=[

@@ -136,7 +136,9 @@ def find_all(rules: Sequence[Rule], case: Case) -> Found:
 
     def rank(finding: Finding) -> tuple[int, float, int]:
         rule, cost_s = by_key[finding.kind], finding.cost.value_s
+        # a caveat that costs nothing explains nothing: the screen begins with it, the list ends with it
         tier = 1 if rule.is_bound else 0 if cost_s >= least_s else 2
+        tier = 3 if rule.is_caveat and not cost_s else tier
         return tier, -cost_s, rule.order
 
     findings.sort(key=rank)

@@ -165,5 +165,6 @@ RULES = (
         sought="a stop of all calls",
         collectors=("calls",),
         find=find,
+        is_bound=True,  # another view of time that other findings explain
     ),
 )

@@ -56,7 +56,7 @@ def find(case: Case) -> Sequence[Finding]:
             what=f"{text}: too short to tell.",
             because=because,
             where=Where(window.work_start_ns, window.work_end_ns),
-            cost=Cost(wall_s, wall_s, wall_s),
+            cost=Cost(0.0, 0.0, 0.0),  # it explains no time
             evidence=evidence,
             certainty=Certainty.SURE,
             doubt="",

@@ -9,8 +9,9 @@ import pytest
 
 from analysis.causes.roles import DISK, FILESYSTEM, OTHER, WORKLOAD
 from analysis.findings import cpu_contended
+from analysis.measures.cpu.ran_on import LEAST_SWITCHES
 from analysis.measures.critical_path.sums import NOT_LOGGED
-from tests.analysis.cpu_cases import case_of, on_cpu, path_of, ready, share, spec_of, times
+from tests.analysis.cpu_cases import FIRST, case_of, on_cpu, path_of, ready, share, spec_of, times
 
 SHARES = [
     share(6.0),
@@ -45,3 +46,15 @@ def test_other_programs_are_not_its_own(tmp_path: Path) -> None:
     shares = [share(6.0), ready(3.95, OTHER, NOT_LOGGED), ready(0.05, WORKLOAD, "app")]
     spec = spec_of(on_cpu(1, 6000), times(1, "runnable", 3.95, by="other"))
     assert not cpu_contended.find(case_of(tmp_path / "r", spec, path_of(shares)))
+
+
+@pytest.mark.parametrize("switches", [10, 60])
+def test_threads_that_only_ever_ran_on_one_cpu_are_bound_to_it(tmp_path: Path, switches: int) -> None:
+    spec = spec_of(on_cpu(1, 6000), times(1, "runnable", 2.0, by="workload"))
+    row = {"prev": 0, "prev_role": "idle", "next": 1, "next_role": WORKLOAD, "cpu": 1}
+    spec.switch = [row | {"t_ns": FIRST + i, "state": "sleeping"} for i in range(switches)]
+    (finding,) = cpu_contended.find(case_of(tmp_path / "r", spec, path_of(SHARES)))
+    is_told = switches > LEAST_SWITCHES
+    assert ("had CPU 1 of 2." in finding.what) == is_told
+    assert ("taskset" in finding.test) == is_told
+    assert ("it is bound to these" in finding.because[0]) == is_told

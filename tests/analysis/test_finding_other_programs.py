@@ -25,6 +25,13 @@ def test_server_outside_of_the_workload(tmp_path: Path) -> None:
     assert finding.certainty == Certainty.SURE and finding.lines == {"ipc"}
 
 
+def test_another_programs_pause_is_not_the_workloads(tmp_path: Path) -> None:
+    shares = [share(4.0), share(6.0, Kind.TIMER, OTHER, "producer", "ipc")]
+    (finding,) = other_programs.find(case_of(tmp_path / "r", spec_of(on_cpu(1, 4000)), path_of(shares)))
+    assert finding.what == "The workload waited 6.00 s of 10.0 s (60 %) for what producer did."
+    assert finding.because[-1].startswith("They slept of their own will for 6.00 s")
+
+
 def test_kernel_threads_are_no_programs(tmp_path: Path) -> None:
     shares = [
         share(4.0),
