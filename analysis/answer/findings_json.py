@@ -65,6 +65,7 @@ def _finding(number: int, finding: Finding) -> dict[str, Any]:
         "remedy": None
         if remedy is None
         else {"words": remedy.words, "text": remedy.text, "saved_s": _cost(remedy.saved)},
+        "no_remedy": "" if remedy is not None else finding.no_remedy,
         "test": finding.test,
         "lines": sorted(finding.lines),
     }

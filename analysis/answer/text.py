@@ -215,10 +215,12 @@ def outlook(one: Numbered) -> list[tuple[str, str]]:
     if remedy is not None:
         low = units.seconds(remedy.saved.low_s) if remedy.saved.low_s else "0"
         high = units.seconds(remedy.saved.high_s)
-        entries.append(("prediction", f"{remedy.text}: {low} to {high} s less"))
+        value = units.seconds(remedy.saved.value_s)
+        entries.append(("prediction", f"{remedy.text}: {value} s less ({low} to {high})"))
+        test = f"make verify RUN=... FINDING={one.number}"
     if one.verified is not None:
         return [*entries, (VERIFIED, f"{one.verified.verdict}: {one.verified.text}")]
-    return [*entries, (TEST, test or f"make verify RUN=... FINDING={one.number}")]
+    return [*entries, (TEST, test)]
 
 
 def tail_entries(answer: Answer) -> list[tuple[str, str]]:

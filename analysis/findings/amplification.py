@@ -15,6 +15,7 @@ from analysis.findings.at_device import (
     size,
 )
 from analysis.findings.finding import Cost, Evidence, Finding, Where
+from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.critical_path.ends import DEVICE, QUEUE, end_of
 
@@ -69,6 +70,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=on_ram(case, cost),
+            no_remedy=why_no_ram(case),
             test=f"with fewer syncs, or the journal on another disk: {case.command()}",
             lines=frozenset(share.own.cause for share in shares if share.own.cause in known),
         )

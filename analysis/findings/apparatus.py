@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from analysis import units
 from analysis.causes.roles import DISK
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy, Where
+from analysis.findings.remedies import ram_words, why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.critical_path.ends import APPARATUS, DEVICE, end_of
 from analysis.measures.critical_path.pieces import Kind
@@ -49,10 +50,10 @@ def find(case: Case) -> Sequence[Finding]:
     ][:MOST_NAMED]
     device_s = ledger.seconds(sum(line.ends.get(DEVICE, 0) for line in ledger.lines))
     remedy = None
-    if run.text("words", "FS") and run.text("words", "DISK") in ("", "file"):
+    if (words := ram_words(case)) is not None:
         both = min(value + device_s, ledger.wall_s)
         text = f"a RAM disk, which has no such apparatus, nor the disk's own {units.seconds(device_s)} s"
-        remedy = Remedy({"DISK": "ram"}, text, Cost(both, 0.0, both))
+        remedy = Remedy(words, text, Cost(both, 0.0, both))
     window, threads = case.results.window, case.results.threads
     cpu_ns = sum(part.ns for part in (threads.of(DISK) if threads else []) if part.is_on_cpu)
     own = sum(share.ns for share in ledger.shares(lambda share: end_of(share)[0] == DEVICE))
@@ -74,6 +75,7 @@ def find(case: Case) -> Sequence[Finding]:
             certainty=case.certainty(doubt, low),
             doubt=doubt,
             remedy=remedy,
+            no_remedy=why_no_ram(case),
             test="" if remedy else f"on a disk without a loop device or volume: {case.command()}",
             lines=frozenset(line.key for line in ledger.lines if any(map(is_apparatus, line.shares))),
         )

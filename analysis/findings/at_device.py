@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis.findings.finding import Certainty, Cost, Evidence, Remedy, Where
+from analysis.findings.remedies import ram_words, words_of
 from analysis.findings.rule import Case
 from analysis.measures.at_device.split import DeviceTime, WhyTime
 from analysis.rundir.devices import with_requests
@@ -13,7 +14,6 @@ from analysis.rundir.run import as_int, dig
 from analysis.units import bytes_, figures
 
 SURE_SHARE = 0.9  # of a cost that does not rest on weak links, where a finding is sure
-RAM = {"DISK": "ram"}
 
 
 def cost_of(case: Case, time: WhyTime, more_ns: float = 0.0) -> Cost:
@@ -86,12 +86,6 @@ def setting(case: Case, name: str) -> int | None:
     return as_int(dig(case.run.facts, "device", "queue", name))
 
 
-def words_of(case: Case) -> Mapping[str, str]:
-    """The variables of make trace that made the run; empty if it formatted nothing of its own."""
-    words = dig(case.run.facts, "words")
-    return words if isinstance(words, Mapping) and words.get("FS") else {}
-
-
 def remedy(case: Case, words: Mapping[str, str], text: str, low_s: float, cost: Cost) -> Remedy | None:
     """A remedy by other variables; None where the run can't be repeated with them, or had them already."""
     given = words_of(case)
@@ -102,8 +96,8 @@ def remedy(case: Case, words: Mapping[str, str], text: str, low_s: float, cost: 
 
 def on_ram(case: Case, cost: Cost) -> Remedy | None:
     """The same on a RAM disk. The CPU may take over what the disk no longer takes: it may save nothing."""
-    disk = words_of(case).get("DISK", "file")
-    return remedy(case, RAM, "a RAM disk", 0.0, cost) if disk in ("file", "") else None
+    words = ram_words(case)
+    return remedy(case, words, "a RAM disk", 0.0, cost) if words else None
 
 
 def added(words: Mapping[str, str], name: str, more: str) -> dict[str, str]:

@@ -18,9 +18,9 @@ from analysis.findings.at_device import (
     remedy,
     size,
     where_of,
-    words_of,
 )
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy
+from analysis.findings.remedies import words_of
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 from analysis.measures.at_device.traits import BACKGROUND_WHYS, DISCARDS
@@ -100,6 +100,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=_remedy(case, works, cost),
+            no_remedy="no variable leaves this work of the file system out",
             test=f"after {disk_names(case)} shows no more of these requests: {case.command()}",
             lines=slow.lines,
         )

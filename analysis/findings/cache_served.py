@@ -77,6 +77,7 @@ def find(case: Case) -> Sequence[Finding]:
             ],
             certainty=Certainty.LIKELY if doubt else Certainty.SURE,
             doubt=doubt,
+            no_remedy="it says what the run can't tell, not what could be saved",
             test=f"after sync; echo 3 > /proc/sys/vm/drop_caches: {case.command()}",
             lines=frozenset({CPU}),
         )

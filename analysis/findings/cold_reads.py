@@ -11,12 +11,14 @@ from analysis.findings.at_device import (
     device_time,
     disk_names,
     ms,
+    on_ram,
     path_evidence,
     seconds,
     size,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
+from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 
@@ -63,6 +65,8 @@ def _find(case: Case) -> Sequence[Finding]:
             ],
             certainty=sure,
             doubt=doubt,
+            remedy=on_ram(case, cost),
+            no_remedy=why_no_ram(case),
             test=f"a second time in the same mount, with what it reads in memory: {case.command()}",
             lines=cold.lines,
         )

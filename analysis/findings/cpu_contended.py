@@ -85,6 +85,7 @@ def find(case: Case) -> Sequence[Finding]:
             certainty=case.certainty(doubt, low),
             doubt=doubt,
             remedy=Remedy({"CPUS": ""}, f"all {run.cpus} CPUs", Cost(value, 0.0, value)) if limit else None,
+            no_remedy="the machine has no more CPUs",
             test=_test(case, bool(limit), is_bound),
             lines=frozenset(wait.lines),
         )

@@ -82,6 +82,7 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=_evidence(split, in_kernel),
             certainty=Certainty.LIKELY if few else Certainty.SURE,
             doubt=f"only {part.samples} CPU samples tell the kernel from the program" if few else "",
+            no_remedy="no variable makes the kernel do the same calls with less work",
             test=test,
             lines=frozenset({CPU}),
         )

@@ -57,6 +57,7 @@ def find(case: Case) -> Sequence[Finding]:
             ],
             certainty=Certainty.LIKELY,
             doubt="concluded from when waits ended: the counters of its cgroup (cpu.stat) are not recorded",
+            no_remedy="the limit is of a cgroup around the run, which a repetition has, too",
             test="without the limit of its cgroup (cpu.max, cpu.cfs_quota_us): " + case.command(),
             lines=frozenset(lines),
         )

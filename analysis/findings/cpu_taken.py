@@ -61,6 +61,7 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=_evidence(case, programs),
             certainty=case.certainty("; ".join(doubt), low),
             doubt="; ".join(doubt),
+            no_remedy="other programs are not the run's to end",
             test=f"stop {' and '.join(named) or 'other programs'}, then: {case.command()}",
             lines=frozenset(wait.lines),
         )

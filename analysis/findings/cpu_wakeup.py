@@ -62,6 +62,7 @@ def find(case: Case) -> Sequence[Finding]:
             ],
             certainty=Certainty.LIKELY,
             doubt=doubt,
+            no_remedy="idle states are the machine's, not the run's",
             test=f"cpupower idle-set -D 0 (no idle states), then: {case.command()}",
             lines=frozenset(wait.lines),
         )

@@ -17,6 +17,7 @@ from analysis.findings.at_device import (
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
+from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 
@@ -60,6 +61,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=on_ram(case, cost),
+            no_remedy=why_no_ram(case),
             test=f"on a faster disk: {case.command()}",
             lines=mine.lines,
         )

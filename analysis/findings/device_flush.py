@@ -62,6 +62,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=remedy(case, WITHOUT, "no cache flushes (unsafe, for the test)", 0.0, cost),
+            no_remedy="the disk got no flushes (FLUSH=0) already",
             test=f"on a disk with a protected cache, or without flushes: {case.command()}",
             lines=flush.lines,
         )

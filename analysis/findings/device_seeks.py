@@ -16,6 +16,7 @@ from analysis.findings.at_device import (
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
+from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 
@@ -56,6 +57,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=on_ram(case, cost),
+            no_remedy=why_no_ram(case),
             test=f"on a disk without a moving head: {case.command()}",
             lines=seeks.lines,
         )

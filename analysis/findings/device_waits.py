@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.findings.at_device import device_time, disk_names, ms, seconds
+from analysis.findings.at_device import device_time, disk_names, ms, on_ram, seconds
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 
 KEY = "device_waits"
@@ -53,6 +54,8 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=Certainty.LIKELY,
             doubt=f"threads may have waited while others worked: there is no path by requests, which"
             f" {ledger.threads:,} threads' time does not replace",
+            remedy=on_ram(case, cost),
+            no_remedy=why_no_ram(case),
             test=f"COLLECT with sched, for the critical path: {case.command()}",
             lines=frozenset(line.key for line in lines),
         )

@@ -120,6 +120,7 @@ def _finding(case: Case, of_track: DipsOfTrack, key: str, dips: list[Known]) -> 
         evidence=evidence,
         certainty=certainty,
         doubt=doubt,
+        no_remedy="what takes its cause away is with the finding on the cause",
         test=f"does it dip at the same progress again? {case.command()}",
         lines=frozenset({key} if key and key != FEWER_THREADS else ()),
     )

@@ -82,7 +82,8 @@ class Finding:
     evidence: Sequence[Evidence]
     certainty: Certainty
     doubt: str  # why not surer; empty only if sure
-    remedy: Remedy | None = None  # None: nothing that make verify could change
+    remedy: Remedy | None = None  # None: nothing that make verify could change, and why:
+    no_remedy: str = ""  # "other programs are not the run's to end"; of no account beside a remedy
     test: str = ""  # the command that would confirm or refute it; empty: make verify, by the remedy
     lines: frozenset[str] = frozenset()  # keys of the ledger's lines whose time this is
 

@@ -88,6 +88,7 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=[asleep_evidence(case, sleeps), *evidence],
             certainty=certainty,
             doubt=doubt,
+            no_remedy="other programs are not the run's to end",
             test=f"{case.command()}   without {name} beside it",
             lines=frozenset(sleeps.cause.present()),
         )

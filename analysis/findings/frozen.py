@@ -56,6 +56,7 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps), *rates],
             certainty=certainty,
             doubt=doubt,
+            no_remedy="who froze the file system was no part of the run",
             test=f"{case.command()}   while nothing freezes the file system (fsfreeze, LVM snapshots)",
             lines=frozenset(sleeps.cause.present()),
         )

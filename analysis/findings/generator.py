@@ -58,6 +58,7 @@ def find(case: Case) -> Sequence[Finding]:
             ],
             certainty=Certainty.LIKELY if few else Certainty.SURE,
             doubt=f"only {part.samples} CPU samples tell the program from the kernel" if few else "",
+            no_remedy="it is the program that is run",
             test=_test(case),
             lines=frozenset({CPU}),
         )

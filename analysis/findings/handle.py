@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.findings.finding import Evidence, Finding
+from analysis.findings.remedies import noatime, one_thread, why_not_one_thread
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
     account_evidence,
@@ -53,6 +54,8 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps), *evidence],
             certainty=certainty,
             doubt=doubt,
+            remedy=noatime(case, sleeps, cost) or one_thread(case, cost),
+            no_remedy=why_not_one_thread(case, cost),
             test=f"{case.command()}   with one thread",
             lines=frozenset({KEY}),
         )

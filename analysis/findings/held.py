@@ -71,6 +71,7 @@ def _find(case: Case) -> Sequence[Finding]:
             ],
             certainty=sure,
             doubt=doubt,
+            no_remedy="the limit is of a cgroup around the run, which a repetition has, too",
             test=f"echo '{disk_number(case)} rbps=max wbps=max riops=max wiops=max' > io.max of the cgroup;"
             f" {case.command()}",
             lines=held.lines | ({PAUSED_BY} if paused_ns else set()),

@@ -52,6 +52,7 @@ def _finding(case: Case, place: str, sleeps: Sleeps) -> Finding:
         evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps)],
         certainty=certainty,
         doubt=doubt,
+        no_remedy="what the kernel waited for follows from no variable that is known",
         test=f"who does that work: {case.command(COLLECT=COLLECT)}",
         lines=frozenset({KEY}),
     )

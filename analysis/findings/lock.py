@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding
+from analysis.findings.remedies import one_thread, why_not_one_thread
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import certainty_of, seconds, where_of
 from analysis.measures.ledger import CPU
@@ -68,15 +69,18 @@ def _finding(case: Case, sleeps: Sleeps, lost: LostOnLock) -> Finding:
     evidence = _evidence(case, lost)
     name = f"{lost.types[0].split(':')[0]} {lost.name}" if lost.types else lost.name
     lines = {KEY, CPU} if spun > 0 else {KEY}
+    cost = Cost(value, low, high)
     return Finding(
         kind=KEY,
         what=f"A lock, {name}: {case.of_wall(value)}.",
         because=because,
         where=where,
-        cost=Cost(value, low, high),
+        cost=cost,
         evidence=evidence,
         certainty=certainty if value > 0 else Certainty.POSSIBLE,
         doubt=doubt,
+        remedy=one_thread(case, cost),
+        no_remedy=why_not_one_thread(case, cost),
         test=f"{case.command()}   with one thread, or with a directory or file for each",
         lines=frozenset(lines),
     )

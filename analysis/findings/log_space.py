@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy
+from analysis.findings.remedies import noatime
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
     account_evidence,
@@ -83,6 +84,7 @@ def find(case: Case) -> Sequence[Finding]:
             certainty=certainty,
             doubt=doubt,
             remedy=remedy,
+            no_remedy=f"no larger {journal.name} is known for this file system on this disk",
             test="" if remedy else case.command() + "   on a file system made with a larger " + journal.name,
             lines=frozenset(sleeps.cause.present()),
         )
@@ -132,7 +134,7 @@ def _writes(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:
 def _remedy(case: Case, journal: Journal, sleeps: Sleeps, cost: Cost) -> Remedy | None:
     larger = larger_words(case.run, journal)
     if larger is None:
-        return None
+        return noatime(case, sleeps, cost)
     # what waited on a CPU will compete for it as before
     return remedy_of(
         case, {"MKFS": larger[0]}, larger[1], cost, case.ledger.seconds(int(sleeps.device_ns.sum()))

@@ -11,9 +11,9 @@ from analysis.findings.at_device import (
     disk_names,
     ms,
     where_of,
-    words_of,
 )
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy
+from analysis.findings.remedies import words_of
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 
@@ -58,6 +58,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=_remedy(case, cost),
+            no_remedy="the journal is on another disk already, or the file system has none",
             test=f"with the journal on another disk: {case.command()}",
             lines=seeks.lines,
         )

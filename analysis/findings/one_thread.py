@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy, Where
+from analysis.findings.remedies import ADDS_WORK
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.idle import beside, idle_cpus
 from analysis.measures.critical_path.ends import OWN_CPU
@@ -19,7 +20,6 @@ from analysis.measures.ledger import CPU
 
 KEY = "one_thread"
 LEAST_SHARE = 0.1  # of the wall time: below it there is little to divide
-TIMED = "--time_based"  # a workload of fixed length does not get shorter
 
 
 def find(case: Case) -> Sequence[Finding]:
@@ -41,9 +41,12 @@ def find(case: Case) -> Sequence[Finding]:
     window = case.results.window
     asked = f", {threads} asked for" if threads is not None else ""
     more = cpus if threads is None or threads < cpus else 0
-    timed = TIMED in run.str_list("workload", "argv")
+    adds_work = any(word.startswith(ADDS_WORK) for word in run.str_list("workload", "argv"))
+    why_not = "more threads would do more work, not the same" if adds_work else "it has a thread for each CPU"
+    if threads is None:
+        why_not = "a command has no number of threads (THREADS=)"
     remedy = None
-    if threads is not None and more and not timed:
+    if threads is not None and more and not adds_work:
         saved = Cost(found.spread_s, 0.0, found.spread_s)
         remedy = Remedy({"THREADS": str(more)}, f"{more} threads, if the work can be divided", saved)
     certainty = Certainty.LIKELY if case.counts(found.low_s) else Certainty.POSSIBLE
@@ -71,6 +74,7 @@ def find(case: Case) -> Sequence[Finding]:
             certainty=certainty,
             doubt="idle CPUs are known per time bin, not per moment; whether the work can be divided is not",
             remedy=remedy,
+            no_remedy=why_not,
             test="" if remedy else f"with {max(more, 2)} threads or processes at once: {case.command()}",
             lines=frozenset({CPU}),
         )

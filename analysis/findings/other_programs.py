@@ -72,6 +72,7 @@ def find(case: Case) -> Sequence[Finding]:
             ],
             certainty=case.certainty(doubt, low),
             doubt=doubt,
+            no_remedy="other programs are not the run's to end",
             test=f"without them: {case.command()}",
             lines=frozenset(line.key for line in ledger.lines if any(map(is_theirs, line.shares))),
         )

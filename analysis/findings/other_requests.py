@@ -77,6 +77,7 @@ def _find(case: Case) -> Sequence[Finding]:
             evidence=evidence,
             certainty=sure,
             doubt=doubt,
+            no_remedy="other programs are not the run's to end",
             test=f"without {names}: {case.command()}",
             lines=slow.lines,
         )

@@ -48,6 +48,7 @@ def find(case: Case) -> Sequence[Finding]:
             ],
             certainty=Certainty.SURE,
             doubt="",
+            no_remedy="the pauses are the program's own",
             test=f"without its rate or think time: {case.command()}",
             lines=frozenset({CAUSE}),
         )

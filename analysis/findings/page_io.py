@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.findings.at_device import on_ram
 from analysis.findings.finding import Finding
+from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
     account_evidence,
@@ -57,6 +59,8 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps)],
             certainty=certainty,
             doubt=doubt,
+            remedy=on_ram(case, cost),
+            no_remedy=why_no_ram(case),
             test=f"on a disk in memory: {case.command(DISK='ram')}",
             lines=frozenset({KEY}),
         )

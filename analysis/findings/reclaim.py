@@ -92,6 +92,7 @@ def find(case: Case) -> Sequence[Finding]:
             certainty=certainty,
             doubt=doubt,
             remedy=remedy,
+            no_remedy="the machine has no more memory",
             test="" if remedy else f"{case.command()}   with more memory",
             lines=frozenset({KEY, CPU, *([READ] if share else [])}),
         )

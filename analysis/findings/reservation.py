@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.findings.finding import Evidence, Finding
+from analysis.findings.remedies import noatime, one_thread, why_not_one_thread
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
     account_evidence,
@@ -52,6 +53,8 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps), *rates, *events],
             certainty=certainty,
             doubt=doubt,
+            remedy=noatime(case, sleeps, cost) or one_thread(case, cost),
+            no_remedy=why_not_one_thread(case, cost),
             test=f"{case.command()}   on a larger disk",
             lines=frozenset({KEY}),
         )

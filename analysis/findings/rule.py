@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from analysis import findings as folder
@@ -15,6 +15,7 @@ from analysis.findings.finding import Certainty, Cost, Finding
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
 from analysis.measures.waits.sleeps import Sleeps, measure_sleeps
+from analysis.rundir.repeatable import why_not_repeatable
 from analysis.rundir.run import Run, clean, dig
 from analysis.tables.load import Tables
 
@@ -31,6 +32,11 @@ class Case:
     tables: Tables
     results: Results
     ledger: Ledger
+
+    @cached_property
+    def why_not_repeatable(self) -> str:
+        """Why make verify can't carry out the run again; "": it can."""
+        return why_not_repeatable(self.run)
 
     @cached_property
     def sleeps(self) -> Sleeps | None:
@@ -102,6 +108,17 @@ class Found:
     caveats: set[str] = field(default_factory=set)  # kinds of findings whose rule is_caveat
 
 
+def _testable(finding: Finding, case: Case) -> Finding:
+    """The finding without a remedy if make verify can't repeat its run, with the reason."""
+    why = case.why_not_repeatable
+    if not why:
+        return finding
+    test = finding.test
+    if not test and finding.remedy is not None:
+        test = f"with {finding.remedy.text}: {case.command()}"
+    return replace(finding, remedy=None, no_remedy=why, test=test)
+
+
 def find_rules() -> list[Rule]:
     """The rules of all modules of this folder."""
     return find_listed(folder, "RULES", Rule)
@@ -124,7 +141,7 @@ def find_all(rules: Sequence[Rule], case: Case) -> Found:
         except Exception as error:  # a rule's fault must not cost a long run its report; the screen says so
             found.failed.append((rule.key, f"{type(error).__name__}: {clean(error, 200)}"))
             continue
-        findings += of_rule
+        findings += [_testable(finding, case) for finding in of_rule]
         if rule.is_caveat:
             found.caveats.add(rule.key)
         if open_:

@@ -14,9 +14,9 @@ from analysis.findings.at_device import (
     path_evidence,
     setting,
     where_of,
-    words_of,
 )
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy
+from analysis.findings.remedies import words_of
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import WBT, Why
 
@@ -75,6 +75,7 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             remedy=None if is_full or is_wbt else _without_scheduler(case, scheduler, cost),
+            no_remedy="the places of the queue are the disk's own: no variable changes them",
             test=test,
             lines=queued.lines,
         )

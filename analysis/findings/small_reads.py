@@ -11,6 +11,7 @@ from analysis.findings.at_device import (
     device_time,
     disk_names,
     ms,
+    on_ram,
     path_evidence,
     seconds,
     setting,
@@ -18,6 +19,7 @@ from analysis.findings.at_device import (
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
+from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 from analysis.measures.at_device.traits import SMALL_BYTES
@@ -77,6 +79,8 @@ def _find(case: Case) -> Sequence[Finding]:
             ],
             certainty=sure,
             doubt=doubt,
+            remedy=on_ram(case, cost),
+            no_remedy=why_no_ram(case),
             test=f"blockdev --setra {2 * USUAL_KB} /dev/{disk}; {case.command()}",
             lines=small.lines,
         )

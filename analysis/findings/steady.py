@@ -133,6 +133,7 @@ def _finding(case: Case, one: _Series, result: Trend, has_bytes: bool, tests: in
         ],
         certainty=Certainty.LIKELY if low > 0 and case.counts(low) else Certainty.POSSIBLE,
         doubt="the work itself may change over its course",
+        no_remedy="what takes its cause away is with the finding on the cause",
         test=f"twice as long, does it go on {'falling' if falls else 'rising'}? {case.command()}",
     )
 

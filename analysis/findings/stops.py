@@ -111,6 +111,7 @@ def _finding(case: Case, key: str, placed: list[Placed], has_phases: bool) -> Fi
         evidence=evidence,
         certainty=certainty,
         doubt=doubt,
+        no_remedy="what takes its cause away is with the finding on the cause",
         test=f"does it stop at the same progress again? {case.command()}",
         lines=frozenset({key} if key else ()),
     )

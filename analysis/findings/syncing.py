@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.findings.finding import Cost, Evidence, Finding
+from analysis.findings.remedies import ram_words, why_no_ram
 from analysis.findings.rule import Case
 from analysis.findings.sleeping import (
     CALLS,
@@ -81,10 +82,10 @@ def made_finding(
     number = f"{count:,} " if count else f"{counted(sleeps.count, 'sleep')} in "
     certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
     remedy = None
-    if case.run.text("device", "kind") == "file" and not case.run.text("words", "JOURNAL"):
+    if (words := ram_words(case)) is not None:
         # what waited with requests; the rest runs on CPUs, on any disk
         gain = case.ledger.seconds(int(sleeps.device_ns.sum()))
-        remedy = remedy_of(case, {"DISK": "ram"}, "a disk in memory", cost, gain)
+        remedy = remedy_of(case, words, "a disk in memory", cost, gain)
     verb = f"{number}{names or call} {what}"
     return [
         Finding(
@@ -97,6 +98,7 @@ def made_finding(
             certainty=certainty,
             doubt=doubt,
             remedy=remedy,
+            no_remedy=why_no_ram(case),
             test="" if remedy else f"{case.command()}   with a workload that does not sync",
             lines=frozenset(lines),
         )

@@ -75,6 +75,7 @@ def find(case: Case) -> Sequence[Finding]:
             certainty=certainty,
             doubt=doubt,
             remedy=remedy,
+            no_remedy="the limit of dirty pages is the usual one already",
             test="" if remedy else _test(case, dirty, memory),
             lines=frozenset({KEY}),
         )

@@ -60,6 +60,7 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=evidence,
             certainty=Certainty.SURE,
             doubt="",
+            no_remedy="it says that more work is needed, not what could be saved",
             test=test,
         )
     ]

@@ -75,6 +75,7 @@ def find(case: Case) -> Sequence[Finding]:
             doubt=f"an estimate from {cost.windows} windows of {units.seconds(cost.windows_s)} s in all; what"
             " calling the programs costs is not in it",
             remedy=remedy,
+            no_remedy="no variable leaves out what recorded this run",
             test="" if remedy else case.command(COLLECT="none"),
             lines=frozenset({CPU, *wait.lines}),
         )

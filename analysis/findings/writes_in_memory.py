@@ -82,6 +82,7 @@ def find(case: Case) -> Sequence[Finding]:
             ],
             certainty=Certainty.LIKELY if doubt else Certainty.SURE,
             doubt=doubt,
+            no_remedy="it says what the run can't tell, not what could be saved",
             test=f"with an fsync or sync at the end: {case.command()}",
             lines=frozenset({CPU}),
         )

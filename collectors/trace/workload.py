@@ -53,6 +53,7 @@ def describe(run: RunDirectory, plan: Plan, argv: list[str]) -> None:
             "argv": argv,
             "seed": options.seed,
             "threads": plan.threads,
+            "timed": plan.workload.timed if plan.workload else None,
             "mem_bytes": options.mem_bytes,
             "dirty_bytes": options.dirty_bytes,
             "cpus": list(options.cpus) if options.cpus else None,

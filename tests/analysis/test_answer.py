@@ -150,7 +150,7 @@ def test_finding_states_sentence_certainty_evidence_prediction_and_test() -> Non
     assert lines[at].endswith("  sure") and len(lines[at]) == 80
     assert "   That took 13.0 s." in lines
     assert "   evidence: asleep 13.0 s, outside 0.250 s (thread_time)" in lines
-    assert "   prediction: with a journal of 1 GB: 0 to 13.0 s less" in lines
+    assert "   prediction: with a journal of 1 GB: 6.50 s less (0 to 13.0)" in lines
     assert "   test it: make verify RUN=... FINDING=1" in lines
 
 

@@ -20,7 +20,7 @@ SCALES = ("quick", "default", "paper")
 PLACEHOLDERS = ("dir", "raw", "seed", "threads", "build", "workloads")
 _KEYS = {
     *("name", "summary", "source", "generator", "program", "packages", "needs", "requires"),
-    *("args", "phases", "threads", "seeded", "scale", "variant", "metric"),
+    *("args", "phases", "threads", "seeded", "timed", "scale", "variant", "metric"),
 }
 
 
@@ -50,6 +50,7 @@ class Workload:
     phases: tuple[str, ...]
     threads: int | None  # default of THREADS; None: the workload has no number of threads
     seeded: bool  # SEED changes what the workload does
+    timed: bool  # a clock or its own results end it, not its work: its seconds say nothing about its speed
     scales: Mapping[str, Scale]
     variants: Mapping[str, str]  # name: summary
     metrics: tuple[Metric, ...]  # the figures of a report, the headline first; see metrics.py
@@ -93,6 +94,7 @@ def read(path: Path, variant: str | None = None) -> Workload:
             phases=_strings(merged, "phases"),
             threads=merged.get("threads"),
             seeded=bool(merged.get("seeded", False)),
+            timed=bool(merged.get("timed", False)),
             scales={scale: _scale(merged["scale"][scale]) for scale in SCALES},
             variants={str(name): str(values["summary"]) for name, values in variants.items()},
             metrics=read_metrics(merged.get("metric", [])),
