@@ -20,8 +20,8 @@ from analysis.rundir.run import Run, clean, dig
 from analysis.tables.load import Tables
 
 LEAST_SHARE, LEAST_S = 0.01, 0.01  # of the workload's wall time: what costs less is no finding
-# losses below this share of the wall time come after what bounds the work
-LEAST_BEFORE_BOUNDS = 0.05
+# losses come before what bounds the work, unless below a share of the wall time, or of the costliest bound
+LEAST_BEFORE_BOUNDS, LEAST_OF_BOUND = 0.05, 0.25
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ class Rule:
 
     The report says of each rule whose collectors were on and that found nothing: not found: `sought`.
     is_bound: its findings are time in which the work went on at the speed of a CPU or a disk. Without another
-    cause there always is some: losses are stated before it, unless they are small (LEAST_BEFORE_BOUNDS).
+    cause there always is some: losses are stated before it, unless they are small (LEAST_BEFORE_BOUNDS), or
+    small beside it (LEAST_OF_BOUND).
     """
 
     key: str
@@ -149,7 +150,10 @@ def find_all(rules: Sequence[Rule], case: Case) -> Found:
         elif not of_rule and rule.sought:
             found.sought.append(rule.sought)
     by_key = {rule.key: rule for rule in rules}
-    least_s = LEAST_BEFORE_BOUNDS * case.ledger.wall_s
+    bounds = [rule for rule in rules if rule.is_bound and not rule.is_caveat]
+    keys = {rule.key for rule in bounds}
+    bound_s = max((finding.cost.value_s for finding in findings if finding.kind in keys), default=0.0)
+    least_s = max(LEAST_BEFORE_BOUNDS * case.ledger.wall_s, LEAST_OF_BOUND * bound_s)
 
     def rank(finding: Finding) -> tuple[int, float, int]:
         rule, cost_s = by_key[finding.kind], finding.cost.value_s

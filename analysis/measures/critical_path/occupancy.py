@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Who ran on each CPU: whom a runnable thread waited for.
 
-A switch between two threads that are not logged (idle, other programs) has no row. From the row that brought
-the first of them to the row that takes the CPU from the last, the last one counts: it kept the CPU from the
-thread that got it then; while the CPU was idle nobody waited for it.
+A switch between two threads that are not logged (idle, other programs) has no row. The time from the row
+that brought the first of them to the row that takes the CPU from the last is divided among their roles by the
+table thread_time (unlogged.py). Without it the last one counts: it kept the CPU from the thread that got it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.measures.critical_path.stretches import I32, NONE
+from analysis.measures.critical_path.unlogged import ROLES, Unlogged
 from analysis.tables.store import I64, Categorical
 from analysis.tables.switch import Switch
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Rows of the table switch by CPU and time: who had the CPU until the following row's time."""
+    """Rows of the table switch by CPU and time: who had the CPU until the following row's time.
+
+    thread and role have further rows, one of each of ROLES: a thread of that role that is not logged.
+    """
 
     start_ns: int
     span_ns: int
@@ -28,9 +32,35 @@ class Occupancy:
     cpu: I32
     thread: I32  # number of the thread that came; 0: one that is not logged
     role: Categorical  # whom that thread works for
+    unlogged: Unlogged | None
 
-    def pieces(self, cpu: I32, begin: I64, end: I64) -> tuple[I64, I64, I64, I64]:
-        """Cut spans on CPUs where another thread came: span, begin, end, and row (NONE: not known)."""
+    def pieces(self, thread: I64, cpu: I32, begin: I64, end: I64) -> tuple[I64, I64, I64, I64]:
+        """Cut spans on CPUs where another thread came: span, begin, end, and row (NONE: not known).
+
+        thread: number of the one that waited.
+        """
+        span, piece_begin, piece_end, row = self._by_row(cpu, begin, end)
+        if self.unlogged is None:
+            return span, piece_begin, piece_end, row
+        divided = np.flatnonzero((row >= 0) & (self.thread[np.maximum(row, 0)] == 0))
+        is_whole = np.ones(row.size, dtype=np.bool_)
+        is_whole[divided] = False
+        of, part_begin, part_end, role = self.unlogged.divide(
+            thread[span[divided]], piece_begin[divided], piece_end[divided]
+        )
+        part_row = np.where(role >= 0, self.t.size + role, row[divided][of])
+        columns = (
+            (span, span[divided][of]),
+            (piece_begin, part_begin),
+            (piece_end, part_end),
+            (row, part_row),
+        )
+        span, piece_begin, piece_end, row = (
+            np.concatenate([whole[is_whole], parts]) for whole, parts in columns
+        )
+        return span, piece_begin, piece_end, row
+
+    def _by_row(self, cpu: I32, begin: I64, end: I64) -> tuple[I64, I64, I64, I64]:
         base = np.maximum(cpu, 0).astype(np.int64) * self.span_ns
         first = np.searchsorted(self.key, base + (begin - self.start_ns), side="right") - 1
         last = np.searchsorted(self.key, base + (end - self.start_ns), side="left") - 1
@@ -52,7 +82,7 @@ class Occupancy:
         return span, piece_begin, piece_end, np.where(known, row, NONE)
 
 
-def make_occupancy(switch: Switch, start_ns: int, end_ns: int) -> Occupancy:
+def make_occupancy(switch: Switch, start_ns: int, end_ns: int, unlogged: Unlogged | None = None) -> Occupancy:
     """Who ran, from the table switch in [start, end)."""
     kept = np.flatnonzero((switch.t_ns >= start_ns) & (switch.t_ns < end_ns) & (switch.cpu >= 0))
     t, cpu = switch.t_ns[kept], switch.cpu[kept].astype(np.int32)
@@ -67,9 +97,17 @@ def make_occupancy(switch: Switch, start_ns: int, end_ns: int) -> Occupancy:
         key=key[order],
         t=t[order],
         cpu=cpu[order],
-        thread=switch.next[rows].astype(np.int32),
-        role=role,
+        thread=np.concatenate([switch.next[rows], np.zeros(len(ROLES))]).astype(np.int32),
+        role=_with_roles(role),
+        unlogged=unlogged,
     )
+
+
+def _with_roles(role: Categorical) -> Categorical:
+    """With one more row of each of ROLES."""
+    labels = tuple(dict.fromkeys((*role.labels, *ROLES)))
+    more = np.array([labels.index(name) for name in ROLES], dtype=role.codes.dtype)
+    return Categorical(np.concatenate([role.codes, more]), labels)
 
 
 def _last_roles(switch: Switch, rows: I64, cpu: I32) -> Categorical:

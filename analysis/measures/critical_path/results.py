@@ -23,6 +23,7 @@ from analysis.measures.critical_path.roots import MOST_PAUSED, Roots, choose_roo
 from analysis.measures.critical_path.share import OwnWaits, Share
 from analysis.measures.critical_path.stretches import NONE, Mask, Spans, spans
 from analysis.measures.critical_path.sums import Sums, Whose
+from analysis.measures.critical_path.unlogged import make_unlogged
 from analysis.measures.critical_path.wakes import make_wakes
 from analysis.measures.critical_path.walk import Walk
 from analysis.rundir.tested import TestedFilesystem
@@ -172,7 +173,8 @@ def measure_path(
     )
     if not roots.thread.size:
         return NoPath("no thread of the workload was seen to run")
-    occupancy = make_occupancy(switches, window.start_ns, window.end_ns)
+    unlogged = make_unlogged(tables.get(thread_time.TABLE))
+    occupancy = make_occupancy(switches, window.start_ns, window.end_ns, unlogged)
     idle = is_idle(intervals, is_kernel, switches.state.labels)
     walk = Walk(intervals, wakes, requests.requests, occupancy, voluntary, idle, is_workload)
     try:

@@ -224,7 +224,9 @@ class Walk:
 
     def _ready(self, parts: Columns, at: I32, depth: int, collected: Collected) -> None:
         """Pieces of runnable threads, by who ran on the CPU."""
-        of, begin, end, row = self.occupancy.pieces(self.intervals.cpu[at], parts["begin"], parts["end"])
+        of, begin, end, row = self.occupancy.pieces(
+            self.intervals.numbers[parts["thread"]], self.intervals.cpu[at], parts["begin"], parts["end"]
+        )
         split = {name: values[of] for name, values in parts.items()} | {"begin": begin, "end": end}
         kinds = np.full(of.size, Kind.READY, dtype=np.uint8)
         collected.add(split, kinds, depth, thread=split["thread"], interval=at[of], occupant=row)
