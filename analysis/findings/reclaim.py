@@ -14,9 +14,10 @@ from analysis.findings.sleeping import (
     seconds,
     where_of,
 )
+from analysis.measures.block.again import pages_read_again
 from analysis.measures.ledger import CPU
 from analysis.measures.waits.explained import PLAIN
-from analysis.measures.waits.memory import read_again, reclaim_of
+from analysis.measures.waits.memory import reclaim_of
 from analysis.units import bytes_
 
 KEY = "reclaim"
@@ -36,7 +37,7 @@ def find(case: Case) -> Sequence[Finding]:
     if not own:
         return []
     reads = case.sleeps.of(PLAIN, READ)
-    again = read_again(case.tables.block) if reads.total_ns else None
+    again = pages_read_again(case.tables.block) if reads.total_ns else None
     share = again.share if again is not None else 0.0
     read_s = case.ledger.seconds(reads.total_ns)
     value = min(own + share * read_s, case.ledger.wall_s)

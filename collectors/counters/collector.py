@@ -6,7 +6,9 @@ from collectors.recorder.shared import recorder_collector
 
 
 def _readable() -> Check:
-    return Check("counters", YES, "/proc/stat, /proc/meminfo, /proc/diskstats are readable for everyone")
+    return Check(
+        "counters", YES, "/proc/stat, /proc/meminfo, /proc/vmstat, /proc/diskstats are readable for everyone"
+    )
 
 
 COLLECTOR = recorder_collector(

@@ -4,8 +4,9 @@
  * and at the borders of phases, into counter.rec.
  *
  * No BPF: the kernel's text files below /proc and /sys, kept open and read again. Cumulative values are the kernel's
- * (since boot), in nanoseconds and bytes; disk.in_flight and the mem.* are values of the moment. A sample's time is taken
- * just before its file is read. disk.* are sampled of every device that is recorded or named with --counted.
+ * (since boot), in nanoseconds and bytes; disk.in_flight and the mem.* are values of the moment. vm.* count what took
+ * pages from memory: drop_caches, swapping, and reads of what had been reclaimed. A sample's time is taken just before
+ * its file is read. disk.* are sampled of every device that is recorded or named with --counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,10 @@ enum counter_name {
 	MEM_WRITEBACK,
 	MEM_CACHED,
 	MEM_FREE,
+	VM_CACHE_DROPS,
+	VM_REFAULT,
+	VM_SWAP_IN,
+	VM_SWAP_OUT,
 	PSI_CPU_SOME,
 	PSI_IO_SOME,
 	PSI_IO_FULL,
@@ -60,6 +65,10 @@ static const char *const names[NAME_COUNT] = {
 	[MEM_WRITEBACK] = "mem.writeback_bytes",
 	[MEM_CACHED] = "mem.cached_bytes",
 	[MEM_FREE] = "mem.free_bytes",
+	[VM_CACHE_DROPS] = "vm.cache_drops",
+	[VM_REFAULT] = "vm.refault_bytes",
+	[VM_SWAP_IN] = "vm.swap_in_bytes",
+	[VM_SWAP_OUT] = "vm.swap_out_bytes",
 	[PSI_CPU_SOME] = "psi.cpu_some_ns",
 	[PSI_IO_SOME] = "psi.io_some_ns",
 	[PSI_IO_FULL] = "psi.io_full_ns",
@@ -128,8 +137,8 @@ static void parse_stat(char *line, uint64_t now)
 	put(CPU_IRQ, now, (irq + softirq) * tick_ns);
 }
 
-/* "Dirty:   12 kB" at the beginning of a line. */
-static void put_meminfo(const char *all, const char *label, int name, uint64_t now)
+/* "Dirty:   12 kB" at the beginning of a line, in units of so many. */
+static void put_labelled(const char *all, const char *label, long unit, int name, uint64_t now)
 {
 	const char *at = all;
 	size_t bytes = strlen(label);
@@ -140,15 +149,25 @@ static void put_meminfo(const char *all, const char *label, int name, uint64_t n
 			at++;
 	}
 	if (at)
-		put(name, now, strtoull(at + bytes, NULL, 10) * 1024);
+		put(name, now, strtoull(at + bytes, NULL, 10) * unit);
 }
 
 static void parse_meminfo(char *all, uint64_t now)
 {
-	put_meminfo(all, "Dirty:", MEM_DIRTY, now);
-	put_meminfo(all, "Writeback:", MEM_WRITEBACK, now);
-	put_meminfo(all, "Cached:", MEM_CACHED, now);
-	put_meminfo(all, "MemFree:", MEM_FREE, now);
+	put_labelled(all, "Dirty:", 1024, MEM_DIRTY, now);
+	put_labelled(all, "Writeback:", 1024, MEM_WRITEBACK, now);
+	put_labelled(all, "Cached:", 1024, MEM_CACHED, now);
+	put_labelled(all, "MemFree:", 1024, MEM_FREE, now);
+}
+
+static void parse_vmstat(char *all, uint64_t now)
+{
+	long page = sysconf(_SC_PAGESIZE);
+
+	put_labelled(all, "drop_pagecache ", 1, VM_CACHE_DROPS, now);
+	put_labelled(all, "workingset_refault_file ", page, VM_REFAULT, now);
+	put_labelled(all, "pswpin ", page, VM_SWAP_IN, now);
+	put_labelled(all, "pswpout ", page, VM_SWAP_OUT, now);
 }
 
 /* "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345", total in microseconds */
@@ -205,11 +224,12 @@ static void parse_disk(char *line, uint64_t now)
 		put(DISK_FLUSH_REQUESTS, now, v[15]);
 }
 
-#define SYSTEM_FILES 5
+#define SYSTEM_FILES 6
 /* Behind these: a file of each disk. */
 static struct kernel_file files[SYSTEM_FILES + 2 * MAX_DEVS] = {
 	{ "/proc/stat", "/proc/stat can't be read", parse_stat, -1, 0 },
 	{ "/proc/meminfo", "/proc/meminfo can't be read", parse_meminfo, -1, 0 },
+	{ "/proc/vmstat", "/proc/vmstat can't be read", parse_vmstat, -1, 0 },
 	{ "/proc/pressure/cpu", "no CPU pressure (boot with psi=1)", parse_psi_cpu, -1, 0 },
 	{ "/proc/pressure/io", "no I/O pressure (boot with psi=1)", parse_psi_io, -1, 0 },
 	{ "/proc/pressure/memory", "no memory pressure (boot with psi=1)", parse_psi_memory, -1,
@@ -217,22 +237,32 @@ static struct kernel_file files[SYSTEM_FILES + 2 * MAX_DEVS] = {
 };
 static size_t file_count;
 
+/* All of a file into text, which a call may give a page of at most; 0: it can't be read. */
+static size_t read_text(int fd)
+{
+	size_t bytes = 0;
+	ssize_t n;
+
+	while (bytes < sizeof(text) - 1 &&
+	       (n = pread(fd, text + bytes, sizeof(text) - 1 - bytes, bytes)) > 0)
+		bytes += n;
+	text[bytes] = 0;
+	return bytes;
+}
+
 static void sample(void)
 {
 	batch_count = 0;
 	for (size_t i = 0; i < file_count; i++) {
 		uint64_t now = monotonic_ns();
-		ssize_t n;
 
 		if (files[i].fd < 0)
 			continue;
-		n = pread(files[i].fd, text, sizeof(text) - 1, 0);
-		if (n <= 0) {
+		if (!read_text(files[i].fd)) {
 			reason_add(state.lost, files[i].missing, 1);
 			state.seen++; /* a lost sample counts as seen */
 			continue;
 		}
-		text[n] = 0;
 		batch_dev = files[i].dev;
 		files[i].parse(text, now);
 	}

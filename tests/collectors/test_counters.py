@@ -24,6 +24,7 @@ MOMENTARY = {"mem.dirty_bytes", "mem.writeback_bytes", "mem.cached_bytes", "mem.
 GROWN = 64 << 20
 SAMPLES = 30
 RECORD_BYTES = 24
+PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 BIN_NS = 100_000_000
 
 
@@ -47,6 +48,15 @@ def read_counters(disk: str | None) -> dict[str, int]:
         "free": "MemFree",
     }.items():
         values[f"mem.{name}_bytes"] = int(memory[label].split()[0]) * 1024
+    vmstat = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    for name, label, unit in [
+        ("cache_drops", "drop_pagecache", 1),
+        ("refault_bytes", "workingset_refault_file", PAGE_BYTES),
+        ("swap_in_bytes", "pswpin", PAGE_BYTES),
+        ("swap_out_bytes", "pswpout", PAGE_BYTES),
+    ]:
+        if label in vmstat:
+            values[f"vm.{name}"] = int(vmstat[label]) * unit
     for what in ("cpu", "io", "memory"):
         try:
             lines = Path(f"/proc/pressure/{what}").read_text().splitlines()

@@ -10,6 +10,7 @@
     small reads  a read of at most 32 KiB of a reader that streams through a file: it was not read ahead
     cold         a read into the page cache of what the run had not read before, unless the root waited for a
                  lock or the like, and another thread for the read
+    again        another read into the page cache, most of whose pages the run had read or written before
     bandwidth    other requests with the device, or queued for it: of 128 KiB or more, or many at once
     latency      other requests with the device, or queued for it
     machinery    other requests, while a worker of the loop device has them
@@ -40,6 +41,7 @@ from analysis.measures.at_device.traits import (
     submitters,
     traits_of,
 )
+from analysis.measures.block.again import pages_read_again
 from analysis.measures.block.request_owners import Owners
 from analysis.measures.block.seeks import Distances
 from analysis.measures.common.timeline import F64
@@ -77,6 +79,7 @@ class Why(StrEnum):
     FLUSH = "flush"
     SMALL_READS = "small reads"
     COLD = "cold"
+    AGAIN = "again"
     BANDWIDTH = "bandwidth"
     LATENCY = "latency"
     MACHINERY = "machinery"
@@ -347,15 +350,27 @@ class _Split:
         places = np.unique(block.sector[waited])
         index = np.minimum(np.searchsorted(places, block.sector[reads]), places.size - 1)
         same = reads[places[index] == block.sector[reads]]
+        again = self._again()
         cold = np.zeros(block.rows, dtype=np.bool_)
         cold[same] = first_reads(block, same)
+        cold &= ~again
         # in gaps, cold is what was read again nowhere on the path
         unread = cold.copy()
         unread[reads] |= places[index] != block.sector[reads]
         self.gaps[Why.SMALL_READS] = self._gap_ns(small, is_ahead_too=True)
         self.gaps[Why.COLD] = self._gap_ns(unread & ~small, is_ahead_too=False)
         self.give(Why.SMALL_READS, self.is_(small))
-        self.give(Why.COLD, self.is_(cold) & ~self._is_held_up())
+        is_held_up = self._is_held_up()
+        self.give(Why.COLD, self.is_(cold) & ~is_held_up)
+        self.give(Why.AGAIN, self.is_(again & traits.is_buffered_read) & ~is_held_up)
+
+    def _again(self) -> Mask:
+        """Which reads have mostly pages that had been in memory; none if there are too many to tell."""
+        found = np.zeros(self.block.rows, dtype=np.bool_)
+        pages = pages_read_again(self.block, self.traits.is_direct)
+        if pages is not None:
+            found[pages.row] = 2 * pages.again > pages.pages
+        return found
 
     def _is_held_up(self) -> Mask:
         """Pieces at which the root waited for a lock or the like, whoever waited for the request."""
