@@ -55,7 +55,8 @@ def find(case: Case) -> Sequence[Finding]:
     rows = np.flatnonzero(moved if has_bytes else on_target(call))
     values = call.bytes[rows] if has_bytes else call.count[rows]
     series = _by_phase(case, middle_ns(call)[rows], values)
-    tested = [(one, found) for one in series if (found := trend(np.sqrt(one.rates))) and found.p is not None]
+    roots = [(one, np.sqrt(np.maximum(one.rates, 0))) for one in series]
+    tested = [(one, found) for one, root in roots if (found := trend(root)) and found.p is not None]
     findings = [_finding(case, one, result, has_bytes, len(tested)) for one, result in tested]
     return [finding for finding in findings if finding is not None]
 

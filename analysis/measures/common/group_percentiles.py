@@ -63,7 +63,7 @@ def at_ranks(runs: Sequence[Ints], ranks: I64) -> I64:
     low = np.full(ranks.size, min(int(run[0]) for run in runs), dtype=np.int64)
     high = np.full(ranks.size, max(int(run[-1]) for run in runs), dtype=np.int64)
     while (low < high).any():
-        middle = low + (high - low) // 2
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)  # their mean, whose sum may not fit
         up_to = np.zeros(ranks.size, dtype=np.int64)
         for run in runs:
             # in the run's own type, or all of it would be converted

@@ -115,7 +115,7 @@ def _last_roles(switch: Switch, rows: I64, cpu: I32) -> Categorical:
     came, left = switch.next_role, switch.prev_role
     labels = tuple(dict.fromkeys((*came.labels, *left.labels)))
     of_came, of_left = (
-        np.array([labels.index(label) for label in role.labels], np.int8) for role in (came, left)
+        np.array([labels.index(label) for label in role.labels], np.int16) for role in (came, left)
     )
     codes = of_came[came.codes[rows]]
     following = rows[1:]

@@ -55,17 +55,19 @@ def cpu_share(rows: PathRows, tables: Tables, state: str) -> float | None:
     if times is None:
         return None
     mine = times.role.is_(WORKLOAD) & times.state.is_in(ON_CPU)
-    size = int(times.thread.max(initial=0)) + 1
-    on_cpu = np.bincount(times.thread[mine], times.ns[mine], size)
+    threads = np.unique(times.thread[mine])  # a foreign run may have numbers of any size
     in_state = mine & times.state.is_(state)
-    wanted = np.bincount(times.thread[in_state], times.ns[in_state], size)
+    on_cpu, wanted = (
+        np.bincount(np.searchsorted(threads, times.thread[rows_of]), times.ns[rows_of], threads.size)
+        for rows_of in (mine, in_state)
+    )
     if not wanted.any():
         return None
-    on_path = np.zeros(size)
+    on_path = np.zeros(threads.size)
     for pieces in rows.pieces:
         at = np.flatnonzero((pieces.kind == Kind.CPU) & (pieces.interval == pieces.own) & (pieces.own >= 0))
         number = rows.intervals.numbers[rows.intervals.thread[pieces.own[at]]]
-        known = number < size
-        on_path += np.bincount(number[known], pieces.ns[at][known], size)
+        known = np.isin(number, threads)
+        on_path += np.bincount(np.searchsorted(threads, number[known]), pieces.ns[at][known], threads.size)
     share = np.minimum(on_path / np.maximum(on_cpu, 1), 1.0)
     return float((wanted * share).sum() / wanted.sum())
