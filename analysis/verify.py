@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import OptionError, ReportError, TableError
+from analysis.measures.verify.identity import Named, is_same
 from analysis.measures.verify.judgement import (
     Judgement,
     Prediction,
@@ -22,7 +23,7 @@ from analysis.measures.verify.judgement import (
     judge,
     mean_seconds,
 )
-from analysis.measures.verify.pairs import Pairs, Tested, read_pairs, read_tested
+from analysis.measures.verify.pairs import WHAT_LETTERS, Pairs, Tested, read_pairs, read_tested
 from analysis.rundir.files import read_json_object, write_atomic
 from analysis.rundir.folder import open_run_folder
 from analysis.rundir.sweep_dir import Sweep, open_sweep
@@ -49,25 +50,34 @@ def verify_goal(path: Path) -> tuple[str, int]:
 
 
 def make_verdict(path: Path) -> tuple[str, Path | None]:
-    """Judge the pairs of a directory of make verify; returns what the terminal shows.
+    """Judge the pairs of a directory of make verify, of an interrupted one those that are over.
 
-    Also returns the run that the verdict is kept in. None: runs are missing, which the same command adds.
+    Returns what the terminal shows, and the run to report anew. None: it has no new verdict, or an
+    interrupted one, which its next report shows.
     """
     sweep = open_sweep(path)
     tested, pairs = read_tested(sweep), read_pairs(sweep)
     lines = [("finding", f"{tested.number} of {clean(tested.run)}: {clean(tested.what)}"), *_remedy(tested)]
     if not pairs.pairs:
         lines.append(("verdict", f"none: no pair of runs is over{_broken(pairs)}"))
+        if not _is_over(sweep):
+            lines.append(("goes on", f"the same command goes on: {clean(sweep.command, 300)}"))
         return _shown(lines), None
     judgement = judge(tested.prediction, pairs.pairs)
-    lines += [("measured", _measured(tested, judgement)), *_notes(tested, judgement, pairs)]
+    lines += [("measured", _measured(tested, judgement)), *_notes(sweep, tested, judgement, pairs)]
     lines.append(("verdict", f"{judgement.verdict}: {judgement.why}"))
-    if sweep.state != "complete":
-        lines.append(("not kept", f"interrupted: the same command goes on, {clean(sweep.command, 300)}"))
-        return _shown(lines), None
+    if not _is_over(sweep):
+        lines.append(("goes on", f"interrupted; the same command goes on: {clean(sweep.command, 300)}"))
     kept = _keep(sweep, tested, pairs, judgement)
+    if kept is None:
+        lines.append(("not kept", "the run has a verdict on this finding already, that was not interrupted"))
+        return _shown(lines), None
     lines.append(("kept in", f"{clean(kept)}, and shown with the finding in the run's reports"))
-    return _shown(lines), Path(tested.run)
+    return _shown(lines), Path(tested.run) if _is_over(sweep) else None
+
+
+def _is_over(sweep: Sweep) -> bool:
+    return sweep.state == "complete"
 
 
 def _shown(lines: list[tuple[str, str]]) -> str:
@@ -82,16 +92,20 @@ def _range(low_s: float, high_s: float) -> str:
 
 
 def _saved(saved: Seconds) -> str:
-    pairs = f"{saved.pairs} pair{'s' if saved.pairs > 1 else ''}"
+    pairs = _pairs(saved.pairs)
     less = f"{figures(saved.value_s)} s less" if saved.value_s >= 0 else f"{figures(-saved.value_s)} s more"
     return f"{less}, 95 % interval {_range(saved.low_s, saved.high_s)} ({pairs})"
+
+
+def _pairs(number: int) -> str:
+    return f"{number} pair{'s' if number != 1 else ''}"
 
 
 def _brief(judgement: Judgement, prediction: Prediction) -> str:
     """What was measured and predicted, for two lines of a screen."""
     saved, put_off = judgement.saved, judgement.put_off
     less = "less" if saved.value_s >= 0 else "more"
-    measured = f"{figures(abs(saved.value_s))} s {less} in {saved.pairs} pair{'s' if saved.pairs > 1 else ''}"
+    measured = f"{figures(abs(saved.value_s))} s {less} in {_pairs(saved.pairs)}"
     if math.isfinite(saved.half_s):
         measured += f" ({figures(saved.low_s)} to {figures(saved.high_s)})"
     if put_off.low_s > 0:
@@ -119,10 +133,10 @@ def _measured(tested: Tested, judgement: Judgement) -> str:
 
 
 def _broken(pairs: Pairs) -> str:
-    return f"; {pairs.broken} pairs have a run that failed" if pairs.broken else ""
+    return f"; {_pairs(pairs.broken)} with a run that failed" if pairs.broken else ""
 
 
-def _notes(tested: Tested, judgement: Judgement, pairs: Pairs) -> list[tuple[str, str]]:
+def _notes(sweep: Sweep, tested: Tested, judgement: Judgement, pairs: Pairs) -> list[tuple[str, str]]:
     """What the reader must know beside the verdict."""
     notes = []
     if judgement.put_off.low_s > 0:
@@ -138,14 +152,17 @@ def _notes(tested: Tested, judgement: Judgement, pairs: Pairs) -> list[tuple[str
             f"the recorded run took {figures(wall_s)} s, runs like it took {figures(judgement.with_s)} s "
             f"now{unrecorded}: the prediction is about the former"
         )
+    if not _is_over(sweep):
+        notes.append(f"interrupted after {_pairs(len(pairs.pairs))}")
     if pairs.broken:
         notes.append(f"left out{_broken(pairs)}".replace("out; ", "out: "))
     return [("note", note) for note in notes]
 
 
-def _keep(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -> Path:
-    """Write verify/N.json into the run; returns its path. Raises ReportError, OptionError, MachineError.
+def _keep(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -> Path | None:
+    """Write verify/N.json into the run; returns its path. None: one that was not interrupted stays.
 
+    Raises ReportError, OptionError, MachineError.
     The number may have become another finding's: a file of another finding stays, and N gets a suffix.
     """
     run = Path(tested.run)
@@ -160,6 +177,8 @@ def _keep(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -> P
             f"{clean(run)} can't be written ({error.strerror}); the verdict is not kept"
         ) from None
     name = _name(folder.open_path / FOLDER, tested)
+    if not _is_over(sweep) and _is_complete(folder.open_path / FOLDER / name):
+        return None
     value = _as_json(sweep, tested, pairs, judgement)
     write_atomic(
         folder.open_path / FOLDER / name, json.dumps(value, indent=1, allow_nan=False).encode() + b"\n"
@@ -180,7 +199,15 @@ def _is_of(path: Path, tested: Tested) -> bool:
         facts = read_json_object(path)
     except TableError:
         return False
-    return (facts.get("kind"), facts.get("what")) == (tested.kind, tested.what)
+    old = Named(str(facts.get("kind")), str(facts.get("what"))[:WHAT_LETTERS], {})
+    return is_same(old, Named(tested.kind, tested.what, {}))
+
+
+def _is_complete(path: Path) -> bool:
+    try:
+        return read_json_object(path).get("state") != "interrupted"
+    except TableError:
+        return False
 
 
 def _as_json(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -> Mapping[str, Any]:
@@ -195,6 +222,7 @@ def _as_json(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -
         "cost_s": list(tested.cost_s),
         "predicted_s": [prediction.low_s, prediction.value_s, prediction.high_s],
         "measured_s": _three(saved),
+        "state": "complete" if _is_over(sweep) else "interrupted",
         "verdict": str(judgement.verdict),
         "why": judgement.why,
         "text": _brief(judgement, prediction),
@@ -203,7 +231,7 @@ def _as_json(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -
         "recorded_wall_s": tested.prediction.wall_s,
         "with_s": judgement.with_s,
         "without_s": judgement.without_s,
-        "notes": [note for _, note in _notes(tested, judgement, pairs)],
+        "notes": [note for _, note in _notes(sweep, tested, judgement, pairs)],
         "tracing": "on" if tested.is_recorded else "off",
         "pairs": [
             {

@@ -16,6 +16,7 @@ from collectors.host.json_file import read_json
 from collectors.privilege import ownership
 from collectors.privilege.sudo import Owner
 from collectors.trace import sysinfo
+from workloads import catalog
 from workloads.sweep.from_finding import Recorded
 from workloads.system.errors import MachineError, OptionError
 
@@ -59,7 +60,7 @@ def read_recorded(run: str, number: int, user: Owner) -> Recorded:
         )
     words = _words(facts, run)
     _check_machine(facts, words, run)
-    _check_end(facts, run)
+    _check_end(facts, words, run)
     return _recorded(facts, words, found, run, str(path), number)
 
 
@@ -84,11 +85,13 @@ def _read_findings(directory: int, run: str) -> Mapping[str, Any]:
 def _words(facts: Mapping[str, Any], run: str) -> dict[str, str]:
     """Return the variables that the run was made with, if it can be repeated. Raises OptionError."""
     words = facts.get("words")
-    if facts.get("imported"):
+    if facts.get("imported") is not None:
         raise OptionError(
             f"RUN={run} is an imported trace, which has no command to repeat: verify a make trace"
         )
-    if not isinstance(words, dict) or not all(isinstance(text, str) for text in words.values()):
+    if not isinstance(words, dict) or not all(
+        isinstance(text, str) and "\0" not in name + text for name, text in words.items()
+    ):
         raise OptionError(f"RUN={run} does not say how it was made, so it can't be repeated")
     if "DIR" in words:
         raise OptionError(
@@ -138,16 +141,25 @@ def _object(facts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _check_end(facts: Mapping[str, Any], run: str) -> None:
-    """Raise OptionError if a clock ends the workload: it takes as long with the cause and without."""
-    workload = facts.get("workload")
-    argv = workload.get("argv") if isinstance(workload, dict) else None
-    words = [str(word) for word in argv] if isinstance(argv, list) else []
-    if any("time_based" in word for word in words) or "dbench" in map(os.path.basename, words[:1]):
+def _check_end(facts: Mapping[str, Any], words: Mapping[str, str], run: str) -> None:
+    """Raise OptionError if not its work ends the workload: it may take as long with the cause and without."""
+    argv = _object(facts, "workload").get("argv")
+    typed = [str(word) for word in argv] if isinstance(argv, list) else []
+    is_timed = any("time_based" in word for word in typed) or "dbench" in map(os.path.basename, typed[:1])
+    if is_timed or _is_timed(words.get("WL", "")):
         raise OptionError(
-            f"RUN={run}: a clock ends its workload, so that it takes as long with the cause and without: "
-            f"compare what it does in that time, by make sweep"
+            f"RUN={run}: a clock or its own results end its workload, so that it takes as long with the "
+            f"cause and without: compare what it does in that time, by make sweep"
         )
+
+
+def _is_timed(name: str) -> bool:
+    """Return whether the catalog says so of WL=; what it does not have is refused later."""
+    workload, _, variant = name.partition(":")
+    try:
+        return workload in catalog.names() and catalog.load(workload, variant).timed
+    except OptionError:
+        return False
 
 
 def _recorded(
@@ -168,9 +180,10 @@ def _recorded(
     anew = f"make report RUN={shlex.quote(run)} writes it anew"
     remedy = finding.get("remedy")
     if remedy is None:
-        test = finding.get("test")
-        other = f": test it by {test[:_LETTERS_MOST]}" if isinstance(test, str) and test else ""
-        raise OptionError(f"FINDING={number} has no remedy that a run could be made with{other}")
+        why, test = finding.get("no_remedy"), finding.get("test")
+        reason = f": {why[:_LETTERS_MOST]}" if isinstance(why, str) and why else ""
+        other = f". Test it by hand: {test[:_LETTERS_MOST]}" if isinstance(test, str) and test else ""
+        raise OptionError(f"FINDING={number} has no remedy that a run could be made with{reason}{other}")
     if not isinstance(remedy, dict) or not isinstance(remedy.get("words"), dict):
         raise OptionError(f"{again} (remedy): {anew}")
     remedy_words = remedy["words"]
@@ -183,6 +196,8 @@ def _recorded(
     )
     if not all(isinstance(text, str) and len(text) <= _LETTERS_MOST for text in texts):
         raise OptionError(f"{again} (texts): {anew}")
+    if not all(text.isprintable() for text in (*remedy_words, *remedy_words.values())):
+        raise OptionError(f"{again} (words): {anew}")
     cost_s, predicted_s = _interval(finding.get("cost_s")), _interval(remedy.get("saved_s"))
     if cost_s is None or predicted_s is None or cost_s[1] <= 0:
         raise OptionError(f"{again} (seconds): {anew}")

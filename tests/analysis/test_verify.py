@@ -14,12 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.answer.verified import Verified, read_verified
 from analysis.errors import ReportError
+from analysis.measures.verify.identity import Named, find_same, subject
 from analysis.measures.verify.judgement import Pair, Prediction, Verdict, is_narrow, judge, mean_seconds
 from analysis.measures.verify.pairs import read_pairs
+from analysis.rundir.run import open_run
 from analysis.rundir.sweep_dir import open_sweep
 from analysis.verify import make_verdict, verify_goal
 from tests.analysis.sweeps import configuration, marker, sweep_json
+from tests.analysis.synthetic import decaying_ext3
+from tests.analysis.test_findings import GOOD
 
 PREDICTION = Prediction(8.0, 10.0, 12.0, 1.5)
 WHAT = "The journal was full 15 times: 13.0 s of 41.8 (31 %)."
@@ -174,11 +179,74 @@ def test_verdict_of_another_finding_with_the_number_stays(tmp_path: Path) -> Non
     assert json.loads((folder / "1.json").read_text())["kind"] == "commit"
 
 
-def test_interrupted_pairs_are_shown_and_not_kept(tmp_path: Path) -> None:
+def test_interrupted_pairs_are_judged_and_kept_until_there_are_all(tmp_path: Path) -> None:
     sweep = make_verification(tmp_path, WALLS[:2], state="interrupted")
-    text, _ = make_verdict(sweep)
-    assert "(2 pairs)" in text and "not kept     interrupted: the same command goes on" in text
-    assert not (tmp_path / "run/verify").exists()
+    text, run = make_verdict(sweep)
+    assert "(2 pairs)" in text and "goes on      interrupted; the same command goes on: " in text
+    assert run is None  # the report is not made anew
+    kept = json.loads((tmp_path / "run/verify/1.json").read_text())
+    assert (kept["state"], kept["verdict"], len(kept["pairs"])) == ("interrupted", "can't tell", 2)
+    assert "interrupted after 2 pairs" in kept["notes"]
+    (tmp_path / "other").mkdir()
+    whole = make_verification(tmp_path / "other", WALLS)
+    plan = json.loads((whole / "sweep.json").read_text())
+    plan["finding"]["run"] = str(tmp_path / "run")
+    (whole / "sweep.json").write_text(json.dumps(plan))
+    assert "verdict      confirmed" in make_verdict(whole)[0]
+    assert json.loads((tmp_path / "run/verify/1.json").read_text())["state"] == "complete"
+    text, run = make_verdict(sweep)  # the interrupted one again
+    assert "not kept     the run has a verdict on this finding already" in text and run is None
+    assert json.loads((tmp_path / "run/verify/1.json").read_text())["state"] == "complete"
+
+
+def test_interrupted_before_a_pair_is_over_says_what_is_there(tmp_path: Path) -> None:
+    sweep = make_verification(tmp_path, WALLS[:1], state="interrupted")
+    (sweep / "runs/c02-r01/task.json").unlink()
+    text, run = make_verdict(sweep)
+    assert "verdict      none: no pair of runs is over" in text and "the same command goes on" in text
+    assert run is None and not (tmp_path / "run/verify").exists()
+
+
+JOURNAL = "The journal of 67.2 MB was full 16 times: 11.5 s of 39.8 s (29 %)."
+
+
+def named(what: str, kind: str = "log_space", **words: str) -> Named:
+    return Named(kind, what, words)
+
+
+@pytest.mark.parametrize(
+    ("now", "index"),
+    [
+        ([named("A lock 1"), named(JOURNAL)], 1),
+        ([named("x 1", "stop"), named(JOURNAL.replace("16", "15").replace("11.5", "9.04"))], 1),
+        ([named("The log was full: 1 s", MKFS="-J size=1024")], 0),  # by its remedy
+        ([named("The log was full: 1 s", MKFS="-J size=64")], None),
+        ([named(JOURNAL, "stop")], None),
+        ([named(JOURNAL.replace("16", "15")), named(JOURNAL.replace("16", "14"))], None),  # either
+        ([named(JOURNAL), named(JOURNAL.replace("16", "14"))], 0),
+        ([], None),
+    ],
+)
+def test_verdict_stays_with_its_finding_whatever_its_number(now: list[Named], index: int | None) -> None:
+    assert find_same(named(JOURNAL, MKFS="-J size=1024"), now) == index
+
+
+def test_names_with_digits_are_no_numbers() -> None:
+    assert subject("1,024 requests of loop8 took 4.1 s (29 %).") == "# requests of loop8 took # s (# %)."
+    assert subject("A lock of inode-12: 3 s") != subject("A lock of inode-13: 3 s")
+
+
+def test_newest_of_several_verdicts_is_shown(tmp_path: Path) -> None:
+    run = open_run(decaying_ext3(2, 100).write(tmp_path / "r"))
+    (run.path / "verify").mkdir()
+    finding = replace(GOOD, kind="log_space", what=JOURNAL)
+    for name, verdict, made in (("1", "refuted", "2026-01-02"), ("3", "confirmed", "2026-01-01")):
+        facts = {"kind": "log_space", "what": JOURNAL.replace("16", name), "verdict": verdict, "text": "x"}
+        (run.path / f"verify/{name}.json").write_text(json.dumps(facts | {"made_realtime": made}))
+    (run.path / "verify/9.json").write_text('{"kind": {}, "what": [1], "remedy": 7}')
+    (run.path / "verify/8.json").write_text("[" * 9999)
+    other = replace(GOOD, what="Another 1.")
+    assert read_verified(run, [other, finding]) == {2: Verified("refuted", "x")}
 
 
 def test_pair_with_a_failed_or_missing_run_is_left_out(tmp_path: Path) -> None:
@@ -189,7 +257,7 @@ def test_pair_with_a_failed_or_missing_run_is_left_out(tmp_path: Path) -> None:
     (sweep / "runs/c01-r04/task.json").unlink()
     pairs = read_pairs(open_sweep(sweep))
     assert (len(pairs.pairs), pairs.broken) == (1, 2)  # the fourth is not over
-    assert "2 pairs have a run that failed" in make_verdict(sweep)[0]
+    assert "2 pairs with a run that failed" in make_verdict(sweep)[0]
     assert json.loads((tmp_path / "run/verify/1.json").read_text())["measured_s"] is None
 
 

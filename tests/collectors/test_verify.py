@@ -75,8 +75,10 @@ def test_run_and_finding_are_read(tmp_path: Path) -> None:
         ({"words": {"FS": ["ext4"]}}, "does not say how it was made"),
         ({"state": "interrupted"}, "did not end in order"),
         ({"exit_status": 1}, "did not end in order"),
-        ({"workload": {"argv": ["fio", "--time_based"]}}, "a clock ends its workload"),
-        ({"workload": {"argv": ["/usr/bin/dbench", "-t", "5"]}}, "a clock ends its workload"),
+        ({"workload": {"argv": ["fio", "--time_based"]}}, "a clock or its own results end"),
+        ({"workload": {"argv": ["/usr/bin/dbench", "-t", "5"]}}, "a clock or its own results end"),
+        ({"words": {"FS": "ext4", "WL": "filemark:medium"}}, "a clock or its own results end"),
+        ({"words": {"FS": "ext4", "CMD": "true\0"}}, "does not say how it was made"),
     ],
 )
 def test_run_that_cannot_be_repeated_is_named(tmp_path: Path, facts: dict[str, Any], message: str) -> None:
@@ -90,6 +92,11 @@ def test_run_that_cannot_be_repeated_is_named(tmp_path: Path, facts: dict[str, A
     [
         ({"number": 2}, "FINDING=1: RUN="),
         ({"remedy": None, "test": "make trace COLLECT=perf"}, "has no remedy that a run could be made with"),
+        ({"remedy": None, "no_remedy": "it is gone", "test": "make x"}, "gone. Test it by hand: make x"),
+        ({"remedy": None, "no_remedy": 7, "test": ["x"]}, "has no remedy that a run could be made with"),
+        ({"remedy": {"words": {"MKFS": "-J\nsize=4"}, "text": "x", "saved_s": [1, 2, 3]}}, "wrongly (words)"),
+        ({"remedy": {"words": {"MKFS\x1b[2J": "x"}, "text": "x", "saved_s": [1, 2, 3]}}, "wrongly (words)"),
+        ({"remedy": {"words": {"MKFS": "x"}, "text": "x", "saved_s": [1, 2, 1e300]}}, "wrongly (seconds)"),
         ({"remedy": "a larger journal"}, "states finding 1 wrongly (remedy)"),
         ({"remedy": {"words": [], "text": "x", "saved_s": [1, 2, 3]}}, "states finding 1 wrongly (remedy)"),
         ({"remedy": {"words": {"MKFS": 1}, "text": "x", "saved_s": [1, 2, 3]}}, "wrongly (texts)"),
@@ -226,7 +233,7 @@ def test_failed_run_costs_its_pair_alone(stub: StubSweeps) -> None:
     done = verify(stub, "MOST=4")
     assert done.returncode == 1 and "1 of 8 runs failed twice (c01-r02)" in done.stderr
     text = verdict(stub.sweep)
-    assert "(3 pairs)" in text and "1 pairs have a run that failed" in text
+    assert "(3 pairs)" in text and "1 pair with a run that failed" in text
 
 
 def test_other_finding_of_the_same_number_begins_anew(stub: StubSweeps) -> None:

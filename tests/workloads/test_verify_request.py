@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -13,11 +14,11 @@ from collectors.collector import choices
 from workloads.machines.kernels import Kernel
 from workloads.sweep import document
 from workloads.sweep.format import format_sweep
-from workloads.sweep.from_finding import Recorded, finding_number, finding_request
+from workloads.sweep.from_finding import REMEDIES, Recorded, finding_number, finding_request
 from workloads.sweep.planner import Planner
 from workloads.sweep.request import Request
 from workloads.sweep.sweep_plan import SweepPlan
-from workloads.system.errors import OptionError
+from workloads.system.errors import MachineError, OptionError
 
 RECORDED = Recorded(
     run="/runs/a",
@@ -86,6 +87,38 @@ def test_runs_record_where_recording_is_the_cause() -> None:
     assert words_of(plan) == [own | {"COLLECT": "block calls"}, own | {"COLLECT": "none"}]
     assert [each.traced for each in plan.configurations] == [True, False]
     assert "tracing     as the words say" in "\n".join(format_sweep(plan, True))
+
+
+HOSTILE = (
+    *("; touch pwned", "$(touch pwned)", "`touch pwned`", "-J size=16 && touch pwned", "ext4'\"", '"', "  "),
+    *(
+        "a\nb",
+        "\x1b[31m",
+        "9" * 400,
+        "9e999",
+        "-1",
+        "1e999",
+        "--help",
+        "0-99999999",
+        "../../x",
+        "/etc/passwd",
+    ),
+    "\udcff",
+)
+
+
+@pytest.mark.parametrize("name", [*REMEDIES, "FS", "WL", "CMD", "ERASE", "OUT", "a b", ""])
+def test_hostile_words_are_refused_in_a_sentence_or_arguments(name: str) -> None:
+    """Nothing but the user's own shell (CMD=) ever sees a word as a command."""
+    for text in HOSTILE:
+        for recorded in (
+            replace(RECORDED, remedy_words={name: text}),
+            replace(RECORDED, words={**RECORDED.words, name: text}),
+        ):
+            with suppress(OptionError, MachineError):
+                plan = planned(recorded)
+                assert name not in recorded.remedy_words or name in REMEDIES
+                assert all(each.words["FS"] == "ext4" for each in plan.configurations)
 
 
 def test_real_disk_needs_erase_again_for_the_runs_that_use_it() -> None:

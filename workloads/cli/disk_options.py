@@ -45,9 +45,12 @@ def _split(variable: str, text: str) -> tuple[str, ...]:
     if os.path.exists(text):
         return (text,)
     try:
-        return tuple(shlex.split(text))
+        names = tuple(shlex.split(text))
     except ValueError as error:
         raise OptionError(f"{variable}={text} cannot be split into names: {str(error).lower()}") from None
+    if not names:
+        raise OptionError(f"{variable}={text} names no disk: leave {variable} out")
+    return names
 
 
 def quoted(name: str) -> str:

@@ -27,7 +27,8 @@ REPEATED = (
     *("SEED", "VM", "KERNEL", "JOURNAL", "FLUSH", "DIRTY"),
 )
 # What a remedy may change: never the command.
-REMEDIES = ("COLLECT", *(name for name in REPEATED if name not in ("WL", "CMD", "SEED", "VM", "KERNEL")))
+_NOT_CHANGED = ("WL", "ARGS", "CMD", "SEED", "VM", "KERNEL")
+REMEDIES = ("COLLECT", *(name for name in REPEATED if name not in _NOT_CHANGED))
 
 
 @dataclass(frozen=True)

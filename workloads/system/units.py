@@ -11,7 +11,10 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if match is None:
         raise ValueError(f"{text!r} is not a size")
-    return int(float(match[1]) * 1024 ** _POWERS[match[2].upper()])
+    size = float(match[1]) * 1024 ** _POWERS[match[2].upper()]
+    if not size < 1 << 63:
+        raise ValueError(f"{text!r} is more than a disk or memory can have")
+    return int(size)
 
 
 def show_size(size_bytes: int) -> str:
