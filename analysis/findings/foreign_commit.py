@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.causes.roles import WORKLOAD
-from analysis.findings.finding import Cost, Evidence, Finding
+from analysis.findings.finding import Evidence, Finding
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
     asleep_evidence,
@@ -22,7 +22,6 @@ from analysis.measures.waits.askers import Askers, askers_of
 from analysis.measures.waits.explained import FOREIGN
 from analysis.measures.waits.sleeps import Sleeps
 from analysis.measures.waits.wakers import wakers_of
-from analysis.rundir.tested import tested_filesystem
 from analysis.units import bytes_
 
 KEY = "foreign_commit"
@@ -59,10 +58,6 @@ def find(case: Case) -> Sequence[Finding]:
         size = f"{bytes_(askers.others_bytes)} of {bytes_(askers.all_bytes)}"
         because.append(f"Their commits wrote {size} that went to the journal.")
     doubts = []
-    if tested_filesystem(case.run).kind == "xfs":
-        # measured: of 1.78 ms ahead a force 1.43 were lost
-        cost = Cost(cost.value_s, cost.low_s / 2, cost.high_s)
-        doubts.append("a log write ahead may spare a part of the workload's own")
     if shared.total_ns:
         because.append(
             f"{seconds(shared_s)} more are for commits that its own syncs needed, too: not counted."

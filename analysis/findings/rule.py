@@ -14,7 +14,7 @@ from analysis.discovery import find_listed
 from analysis.findings.finding import Certainty, Cost, Finding
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
-from analysis.measures.waits.sleeps import Sleeps, measure_sleeps
+from analysis.measures.waits.sleeps import Sleeps
 from analysis.rundir.repeatable import why_not_repeatable
 from analysis.rundir.run import Run, clean, dig
 from analysis.tables.load import Tables
@@ -38,10 +38,10 @@ class Case:
         """Why make verify can't carry out the run again; "": it can."""
         return why_not_repeatable(self.run)
 
-    @cached_property
+    @property
     def sleeps(self) -> Sleeps | None:
         """The workload's sleeps, each with what explains it. None: no switches and no threads."""
-        return measure_sleeps(self.results.path, self.tables)
+        return self.results.sleeps
 
     def counts(self, seconds: float) -> bool:
         """Whether a cost of so many seconds of the wall time is enough for a finding."""

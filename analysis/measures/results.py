@@ -29,6 +29,8 @@ from analysis.measures.origin.results import OriginResults, measure_origins
 from analysis.measures.stack.over_time import BelowVolumes, measure_below
 from analysis.measures.stack.results import StackResults, measure_stack
 from analysis.measures.threads.results import ThreadResults, measure_threads
+from analysis.measures.waits.explained import FOREIGN
+from analysis.measures.waits.sleeps import Sleeps, measure_sleeps
 from analysis.rundir.devices import is_spinning
 from analysis.rundir.layout import Geometry, read_geometry
 from analysis.rundir.run import Run
@@ -55,6 +57,7 @@ class Results:
     cpu: CpuProfile | None
     threads: ThreadResults | None
     path: PathResults | NoPath
+    sleeps: Sleeps | None  # of the workload, by what explains them; None: no switches and no threads
     device_time: DeviceTime | None  # the path's time at requests; None: no path, or no requests
     memory: MemoryLevels | None
     correlations: Correlations
@@ -90,6 +93,7 @@ class Results:
             block=self.block.without_rows() if self.block is not None else None,
             locks=self.locks.without_rows(),
             path=self.path.without_rows(),
+            sleeps=None,
         )
 
 
@@ -120,6 +124,7 @@ def measure(
     app = measure_app(run, tables.call, tables.figures, top, timeline)
     is_shared = block is not None and block.owners is not None and block.owners.is_shared
     path = measure_path(tables, window, timeline, tested_filesystem(run))
+    sleeps = measure_sleeps(path, tables)
     return Results(
         window=window,
         recorded_s=window.elapsed_s,
@@ -161,9 +166,11 @@ def measure(
             run.cpus,
         ),
         path=path,
+        sleeps=sleeps,
         device_time=measure_device_time(
             tables,
             path,
+            sleeps.of(FOREIGN) if sleeps is not None else None,
             block.disk_owners if block is not None else None,
             block.seeks.distances if block is not None else None,
             device.depth,

@@ -126,17 +126,22 @@ def test_own_data_beside_anothers_commit_wait_for_it(tmp_path: Path) -> None:
     assert own.cost.value_s == pytest.approx(0.31, abs=0.002)
 
 
+XFS_FSYNC = ("xfs_file_fsync+0x1d2", "do_fsync+0x3b", "__x64_sys_fsync+0xf", *SYSCALL)
+FORCE = ("schedule+0x23", "xlog_wait_on_iclog+0x17c", "xfs_log_force_seq+0x89", *XFS_FSYNC)
+FLUSH = ("schedule+0x23", "submit_bio_wait+0x1", "blkdev_issue_flush+0x1", *XFS_FSYNC)
+
+
+def force(begin: int, own: int, end: int, tid: int, call: str) -> dict[str, Any]:
+    """A log force that waits for its log buffer's write from `own` on."""
+    more = {"p1_ns": (own - begin) * MS, "p2_ns": (end - own) * MS}
+    return event("xfs_log_force", "fsync", begin, end, tid=tid, asker_tid=tid, asker_call=call) | more
+
+
 def test_log_force_ahead_of_ones_own_is_the_others(tmp_path: Path) -> None:
-    """XFS: the other's force began before, and ends 200 ms into the workload's, of 500 ms."""
-    frames = ("schedule+0x23", "xlog_wait_on_iclog+0x17c", "xfs_log_force_seq+0x89", "xfs_file_fsync+0x1d2")
-    fsync = (*frames, "do_fsync+0x3b", "__x64_sys_fsync+0xf", *SYSCALL)
-
-    def force(begin: int, end: int, tid: int, call: str) -> dict[str, Any]:
-        return event("xfs_log_force", "fsync", begin, end, tid=tid, asker_tid=tid, asker_call=call)
-
-    forces = [force(50, 300, 1000 + OTHER, "none"), force(99, 600, 1000 + APP, "fsync")]
-    forces += [force(150, 700, 1000 + OTHER, "none")]  # behind it
-    case = case_of(tmp_path / "run", [Sleep(100, 600, fsync)], event=forces, call=calls("fsync", 1, 510))
+    """XFS: the other's log write ends 200 ms into the workload's force, of 500 ms."""
+    forces = [force(50, 60, 300, 1000 + OTHER, "none"), force(99, 300, 600, 1000 + APP, "fsync")]
+    forces += [force(150, 300, 700, 1000 + OTHER, "none")]  # behind it
+    case = case_of(tmp_path / "run", [Sleep(100, 600, FORCE)], event=forces, call=calls("fsync", 1, 510))
     (foreign,) = find_foreign(case)
     assert foreign.cost.low_s == pytest.approx(0.2, abs=0.002)
     assert foreign.cost.value_s == pytest.approx(0.2, abs=0.002)
@@ -144,14 +149,42 @@ def test_log_force_ahead_of_ones_own_is_the_others(tmp_path: Path) -> None:
     assert own.cost.value_s == pytest.approx(0.31, abs=0.002)
 
 
-def test_another_process_that_ends_the_wait_had_the_commit(tmp_path: Path) -> None:
-    """Btrfs's fsyncs commit the log for one another; there is no event."""
-    frames = ("schedule+0x1", "wait_log_commit+0x1", "btrfs_sync_log+0x1", "btrfs_sync_file+0x1")
-    fsync = (*frames, "do_fsync+0x3b", "__x64_sys_fsync+0xf", *SYSCALL)
-    other = [Sleep(100, 400, fsync, waker=OTHER), Sleep(400.1, 600, fsync, waker=APP + 1)]
-    (foreign,) = find_foreign(case_of(tmp_path / "run", other))
+@pytest.mark.parametrize(("tid", "foreign_s"), [(1000 + OTHER, 0.1), (1000 + JBD2, 0.0)])
+def test_a_log_write_that_both_need_is_ones_own_and_a_further_flush_is_not(
+    tmp_path: Path, tid: int, foreign_s: float
+) -> None:
+    """XFS flushes once more, as another's force wrote the workload's changes."""
+    call = "none" if tid == 1000 + OTHER else "fsync"
+    forces = [force(50, 60, 300, tid, call), force(99, 99, 300, 1000 + APP, "fsync")]
+    sleeps = [Sleep(100, 300, FORCE), Sleep(301, 401, FLUSH)]
+    case = case_of(tmp_path / "run", sleeps, event=forces, call=calls("fsync", 1, 310))
+    found = find_foreign(case)
+    assert sum(one.cost.value_s for one in found) == pytest.approx(foreign_s, abs=0.002)
+    (own,) = find_commit(case)
+    assert own.cost.value_s == pytest.approx(0.31 - foreign_s, abs=0.002)
+
+
+BTRFS_FSYNC = ("btrfs_sync_log+0x600", "btrfs_sync_file+0x1", "do_fsync+0x3b", "__x64_sys_fsync+0xf", *SYSCALL)
+LOG_BEFORE = ("schedule+0x1", "wait_log_commit+0x1", *BTRFS_FSYNC)
+OWN_LOG = ("schedule+0x1", "wait_log_commit+0x1", "btrfs_sync_log+0x611", *BTRFS_FSYNC[1:])
+SUPER = ("schedule+0x1", "folio_wait_bit_common+0x1", "write_all_supers+0x1", *BTRFS_FSYNC)
+
+
+def test_another_process_that_ends_the_wait_had_the_log_before(tmp_path: Path) -> None:
+    """Btrfs's fsyncs write the log for one another; there is no event. This one goes on to write its own."""
+    sleeps = [Sleep(100, 400, LOG_BEFORE, waker=OTHER), Sleep(401, 600, SUPER)]
+    (foreign,) = find_foreign(case_of(tmp_path / "run", sleeps))
     assert foreign.what == "Another process's syncs held it up: 0.30 s of 1.00 s (30 %)."
     assert foreign.because[0] == "These ended its sleeps: storm 1."
+
+
+def test_a_log_of_another_process_with_ones_own_changes_is_ones_own(tmp_path: Path) -> None:
+    """Nothing below the sync follows, and the other process works for it all the time."""
+    sleeps = [Sleep(100, 400, OWN_LOG, waker=OTHER), Sleep(401, 600, DATA)]
+    case = case_of(tmp_path / "run", sleeps)
+    assert find_foreign(case) == []
+    (own,) = find_commit(case)
+    assert own.cost.value_s == pytest.approx(0.5, abs=0.002)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from analysis.measures.critical_path.ends import AT_DISK_BELOW, OF_DEVICE
 from analysis.measures.critical_path.pieces import Kind, Pieces
 from analysis.measures.critical_path.results import PathRows
 from analysis.measures.critical_path.stretches import I32, NONE, U8, Mask
+from analysis.measures.waits.sleeps import Sleeps
 from analysis.tables.store import I64
 
 
@@ -110,6 +111,22 @@ def _weak(request: I32, root: I32, direct: Mask, weak: Mask) -> Mask:
     is_sure = np.zeros(int(of.max()) + 1, dtype=np.bool_)
     is_sure[of[direct & ~weak]] = True
     return weak & ~is_sure[of]
+
+
+def is_within(at: AtRequests, rows: PathRows, sleeps: Sleeps | None) -> Mask:
+    """Which pieces are of these sleeps of the roots, by the sleep and the part of it."""
+    found = np.zeros(at.begin.size, dtype=np.bool_)
+    if sleeps is None or not sleeps.is_timed or not sleeps.begin_ns.size:
+        return found
+    known = np.flatnonzero(at.own_sleep >= 0)
+    number = rows.intervals.whole[at.own_sleep[known]].astype(np.int64)
+    zero, span = rows.intervals.start_ns, rows.intervals.end_ns - rows.intervals.start_ns + 1
+    key = sleeps.interval.astype(np.int64) * span + (sleeps.begin_ns - zero)
+    order = np.argsort(key)
+    index = np.searchsorted(key[order], number * span + (at.begin[known] - zero), side="right") - 1
+    row = order[np.maximum(index, 0)]
+    found[known] = (index >= 0) & (sleeps.interval[row] == number) & (at.begin[known] < sleeps.end_ns[row])
+    return found
 
 
 def woken_ns(rows: PathRows, sleeps: I32) -> int:

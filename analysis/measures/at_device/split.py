@@ -31,7 +31,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.at_device.pieces import AtRequests, Part, at_requests, woken_ns
+from analysis.measures.at_device.pieces import AtRequests, Part, at_requests, is_within, woken_ns
 from analysis.measures.at_device.served import excess_of, kind_of, ratio_of_means
 from analysis.measures.at_device.traits import (
     AHEAD,
@@ -51,6 +51,7 @@ from analysis.measures.critical_path.sums import phase_of
 from analysis.measures.device.depth_steps import in_order
 from analysis.measures.device.results import DepthResults
 from analysis.measures.threads.parts import VOLUNTARY
+from analysis.measures.waits.sleeps import Sleeps
 from analysis.tables import function, sched_window
 from analysis.tables.block import Block, parts
 from analysis.tables.load import Tables
@@ -58,6 +59,7 @@ from analysis.tables.store import I64
 
 SHALLOW = 32  # requests at once: a deeper queue keeps any disk busy
 WBT = ("wbt_wait", "rq_qos_wait")
+COMMIT = "commit"
 QUEUE_CAUSE = "queue"  # of analysis/causes: a thread waits for a tag, or for write-back throttling
 MOST_HELD = 0.5  # of the bytes written
 LARGE_BYTES = 128 << 10
@@ -163,11 +165,15 @@ class DeviceTime:
 def measure_device_time(
     tables: Tables,
     path: PathResults | NoPath,
+    foreign: Sleeps | None,
     owners: Owners | None,
     distances: Distances | None,
     depth: DepthResults | None,
 ) -> DeviceTime | None:
-    """The split. owners: of the disks' requests. None: no path, no requests on it, or too many pieces."""
+    """The split. None: no path, no requests on it, or too many pieces.
+
+    foreign: sleeps that another process's syncs explain, requests and all. owners: of the disks' requests.
+    """
     block = tables.block
     if isinstance(path, NoPath) or path.rows is None or block is None or not block.rows:
         return None
@@ -175,7 +181,7 @@ def measure_device_time(
     if not at.ns.sum():
         return None
     highest = int(depth.at_device.highest.max(initial=0)) if depth is not None else 0
-    return _Split(tables, path, path.rows, block, at, owners, distances, highest).made()
+    return _Split(tables, path, path.rows, block, at, foreign, owners, distances, highest).made()
 
 
 class _Split:
@@ -188,6 +194,7 @@ class _Split:
         rows: PathRows,
         block: Block,
         at: AtRequests,
+        foreign: Sleeps | None,
         owners: Owners | None,
         distances: Distances | None,
         depth_highest: int,
@@ -204,6 +211,9 @@ class _Split:
         self.row = np.maximum(at.row, 0)
         self.ns = at.ns.astype(np.float64)
         self.left = np.ones(at.row.size)
+        # a commit that the root waits for serves it, whoever sends its requests
+        is_commit = np.array([one.cause == COMMIT for one in rows.causes.waited] + [False])
+        self.is_for_root = is_within(at, rows, foreign) | (self.is_(self.is_others) & is_commit[at.own])
         self.times: dict[Why, WhyTime] = {}
         self.gaps: dict[Why, int] = {}
         self.distances = distances
@@ -226,8 +236,10 @@ class _Split:
         at, block, traits = self.at, self.block, self.traits
         is_queue = at.part == Part.QUEUE
         self.give(Why.HELD, is_queue & self.is_(traits.is_held))
-        others = self._in_the_way(Why.OTHERS, self.is_others)
-        background = self._in_the_way(Why.BACKGROUND, traits.is_background & ~self.is_others)
+        others = self._in_the_way(Why.OTHERS, self.is_others, ~self.is_for_root)
+        background = self._in_the_way(
+            Why.BACKGROUND, traits.is_background & ~self.is_others, np.ones_like(self.is_for_root)
+        )
         bytes_s, depth = self._busy()
         # a deep queue keeps any disk busy: then the wait for a place in it is the disk's
         waits_for_place = self._waits_in(QUEUE_CAUSE)
@@ -276,15 +288,15 @@ class _Split:
         is_op = np.array([text == op for text in label.labels] + [False], dtype=np.bool_)
         return np.asarray(~self.has_row & is_op[label.codes[self.at.request]])
 
-    def _in_the_way(self, why: Why, mask: Mask) -> Others | None:
-        """Give a cause the pieces at these requests, and what they added to other requests."""
+    def _in_the_way(self, why: Why, mask: Mask, pieces: Mask) -> Others | None:
+        """Give a cause, of some pieces, those at these requests, and what they added to other requests."""
         at, block = self.at, self.block
         work = self._work_rows(mask)
         if not work.size:
             self.give(why, np.zeros(at.row.size))
             return None
-        itself = self.is_(mask)
-        asked = np.unique(at.row[self.has_row & ~itself & (self.left > 0)])
+        itself = self.is_(mask) & pieces
+        asked = np.unique(at.row[self.has_row & ~itself & pieces & (self.left > 0)])
         own = ~mask & ~self.traits.is_recorders & ~self.traits.is_held
         excess = excess_of(block, asked, own, mask)
         share, low, high = excess.share, excess.low, excess.high
@@ -298,7 +310,7 @@ class _Split:
         lows, highs = value.copy(), value.copy()
         if asked.size:
             index = np.minimum(np.searchsorted(asked, at.row), asked.size - 1)
-            is_asked = self.has_row & (asked[index] == at.row) & ~itself
+            is_asked = self.has_row & (asked[index] == at.row) & ~itself & pieces
             for target, source in ((value, share), (lows, low), (highs, high)):
                 target[is_asked] = source[index[is_asked]]
             if excess.is_behind:

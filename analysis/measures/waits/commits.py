@@ -32,6 +32,7 @@ JBD2, FORCE = "jbd2_commit", "xfs_log_force"
 SPACE = ("jbd2_checkpoint", "xfs_grant_sleep")  # events of who waits for room
 NONE = -1
 MOST = 0.5  # share of the journal's bytes
+MOST_AFTER_NS = 20_000_000  # a sync flushes the disk's cache at most so long after its log force
 
 
 class Whose(StrEnum):
@@ -55,10 +56,11 @@ class Commits:
         none = np.zeros(0, dtype=np.int64)
         self._begin, self._end, self._row = none, none, none
         self._space = (none, none)
-        self._is_own_force, self._start = np.zeros(0, dtype=np.bool_), none
+        self._is_own_force, self._start, self._to_log = np.zeros(0, dtype=np.bool_), none, none
         self._forces = (none, none, none)
+        self._own_forces = (none, none, none)
         self._others = (none, none)
-        self.force_ends = none  # of others, ascending: where a wait may change hands
+        self.turns = none  # ascending: where a log force may change from waiting for others' to its own
         # commits that other processes asked for wrote most of the journal's blocks, so that it filled up
         self.others_fill = False
         if table is None:
@@ -69,15 +71,19 @@ class Commits:
         whose = np.where(is_own, WHOSE.index(Whose.OWN), WHOSE.index(Whose.FILESYSTEM))
         whose = np.where(is_asked & ~is_own, WHOSE.index(Whose.OTHERS), whose)
         self._of_event = np.where(is_commit, whose, WHOSE.index(Whose.NONE)).astype(np.int64)
-        others = np.flatnonzero(table.kind.is_(JBD2) & is_asked & ~is_own)
+        others = np.flatnonzero(table.kind.is_in((JBD2, FORCE)) & is_asked & ~is_own)
         if others.size:
             self._others = joined(table.start_ns[others], table.end_ns[others])
         is_force = table.kind.is_(FORCE) & (table.end_ns > table.start_ns)
         self._is_own_force, self._start = is_force & is_own, table.start_ns
+        self._to_log = table.start_ns + table.p1_ns
         forces = np.flatnonzero(is_force & is_asked & ~is_own)
         forces = forces[np.argsort(table.start_ns[forces], kind="stable")]
         if forces.size and self._is_own_force.any():
-            self.force_ends = np.unique(table.end_ns[forces])
+            own = np.flatnonzero(self._is_own_force)
+            self.turns = np.unique(np.concatenate((table.end_ns[forces], self._to_log[own])))
+            own = own[np.lexsort((table.end_ns[own], table.tid[own]))]
+            self._own_forces = (table.tid[own], table.end_ns[own], own)
             # the latest end of all that began until then, and whose it is
             latest = np.maximum.accumulate(table.end_ns[forces])
             is_new = np.concatenate(([True], latest[1:] > latest[:-1]))
@@ -126,7 +132,7 @@ class Commits:
         return found
 
     def is_beside(self, t_ns: I64) -> npt.NDArray[np.bool_]:
-        """Whether jbd2 commits at each time what another process asked for, which the disk is busy with."""
+        """Whether jbd2 or XFS's log writes at each time what another process asked for: the disk is busy."""
         begin, end = self._others
         if not begin.size:
             return np.zeros(t_ns.size, dtype=np.bool_)
@@ -136,17 +142,44 @@ class Commits:
     def ahead(self, commit: I64, t_ns: I64) -> I64:
         """Another process's log force that is ahead of the workload's own one at each time; NONE: none.
 
-        XFS writes its log in order: a force ends after those that began before it. commit: rows of the table.
+        XFS writes its log in order: until the log buffer that a force waits for is being written, the force
+        waits for those before it. From then on it is its own. commit: rows of the table.
         """
         found = np.full(t_ns.size, NONE, dtype=np.int64)
-        start, until, row = self._forces
         mine = np.flatnonzero(commit >= 0)
         mine = mine[self._is_own_force[commit[mine]]]
-        if not mine.size or not start.size:
+        mine = mine[t_ns[mine] < self._to_log[commit[mine]]]
+        found[mine] = self._force_before(self._start[commit[mine]], t_ns[mine])
+        return found
+
+    def joined_before(self, tid: I64, t_ns: I64) -> I64:
+        """The log force of another process that the last own force of each thread met; NONE: none.
+
+        Who finds its changes in a log buffer that another process's force writes does not know whether its
+        data were on the disk before that, and flushes the disk's cache once more. t_ns: of that flush.
+        """
+        found = np.full(t_ns.size, NONE, dtype=np.int64)
+        of_tid, end, row = self._own_forces
+        if not row.size or not t_ns.size:
             return found
-        at = np.searchsorted(start, self._start[commit[mine]], side="left") - 1
-        hit = (at >= 0) & (until[np.maximum(at, 0)] > t_ns[mine])
-        found[mine[hit]] = row[at[hit]]
+        zero, span = int(end.min()), int(end.max() - end.min()) + MOST_AFTER_NS + 2
+        key = of_tid.astype(np.int64) * span + (end - zero)
+        at = np.searchsorted(key, tid * span + np.clip(t_ns - zero, -1, span - 1), side="right") - 1
+        last = np.maximum(at, 0)
+        hit = np.flatnonzero((at >= 0) & (of_tid[last] == tid) & (t_ns - end[last] <= MOST_AFTER_NS))
+        start = self._start[row[last[hit]]]
+        found[hit] = self._force_before(start, start)
+        return found
+
+    def _force_before(self, before_ns: I64, t_ns: I64) -> I64:
+        """Another process's force that began before a time and is under way at the other one; NONE: none."""
+        start, until, row = self._forces
+        found = np.full(t_ns.size, NONE, dtype=np.int64)
+        if not start.size:
+            return found
+        at = np.searchsorted(start, before_ns, side="left") - 1
+        hit = (at >= 0) & (until[np.maximum(at, 0)] > t_ns)
+        found[hit] = row[at[hit]]
         return found
 
     def whose(self, commit: I64, by_others: npt.NDArray[np.bool_]) -> Categorical:

@@ -29,6 +29,7 @@ from analysis.measures.locks.waits_by_stack import group
 from analysis.measures.threads.parts import VOLUNTARY
 from analysis.measures.waits.commits import Commits, Whose
 from analysis.measures.waits.explained import SYNC_CALL, SYNC_WRITE, explain, goes_on
+from analysis.measures.waits.turn import is_before_own, waits_itself, woken_by
 from analysis.tables import thread_time, wake
 from analysis.tables.load import Tables
 from analysis.tables.store import I64, Categorical
@@ -39,7 +40,7 @@ AT_DEVICE = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION, Kind.BELOW, Kind.HANDED, 
 # waits for a buffer that the commit is writing to the log
 IN_LOG_WRITE = ("do_get_write_access", "jbd2_journal_get_write_access")
 KSYS = re.compile(r"^(?:ksys|do)_(write|read|fsync|fdatasync|pwrite64|pread64|writev|readv|pwritev|preadv)$")
-COMMIT = "commit"
+COMMIT, FLUSH = "commit", "flush"
 IO = ("device_write", "flush", "queue")  # a sync's own data, and the disk's cache
 CODE = "code"  # of the cause
 OWN_COLUMNS = ("begin_ns", "end_ns", "ns", "weak_ns", "device_ns", "sleep", "wake", "stack_id", "commit")
@@ -62,7 +63,7 @@ class Sleeps:
     end_ns: I64
     ns: I64
     weak_ns: I64
-    sleep: I64  # number of the sleep
+    sleep: I64  # number of the sleep: of the path's lot of roots << 40 | of the interval
     cause: Categorical
     place: Categorical
     wake: I64  # row of the table wake that ended it; -1: not known
@@ -90,6 +91,11 @@ class Sleeps:
         """The rows of a kind; with causes only these."""
         mask = self.explained.is_(explained)
         return self.where(mask & self.cause.is_in(causes) if causes else mask)
+
+    @property
+    def interval(self) -> I64:
+        """Number of the thread's interval, before events cut it (Intervals.whole)."""
+        return self.sleep & ((1 << 40) - 1)
 
     @property
     def total_ns(self) -> int:
@@ -187,10 +193,15 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
     is_journal = np.array([label == JOURNAL for label in rows.requests.label.labels] or [False])
     is_io = np.array([one.cause in IO for one in causes.waited] or [False])
     is_shadow = np.array([one.place in IN_LOG_WRITE for one in causes.waited] or [False])
+    is_flush, is_commit = (
+        np.array([one.cause == cause for one in causes.waited] or [False]) for cause in (FLUSH, COMMIT)
+    )
+    owner_tid = np.array(rows.owners.tid, dtype=np.int64)
+    wakes = tables.get(wake.TABLE)
     is_lock_code = np.array([one.cause == LOCK for one in causes.waited] or [False])
     parts: list[dict[str, I64]] = []
     for number, whole in enumerate(rows.pieces):
-        pieces = cut_at(whole, commits.force_ends)
+        pieces = cut_at(whole, commits.turns)
         asleep = np.flatnonzero((pieces.own >= 0) & (intervals.state[pieces.own] == State.ASLEEP))
         if not asleep.size:
             continue
@@ -202,9 +213,16 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
         journal |= is_shadow[causes.code[own]]
         commit = commits.of(pieces.event[asleep].astype(np.int64), begin, journal)
         ahead = commits.ahead(commit, begin)
-        is_ahead = ahead >= 0
+        flushes = np.flatnonzero(is_flush[causes.code[own]])
+        ahead[flushes] = commits.joined_before(owner_tid[intervals.thread[own[flushes]]], begin[flushes])
+        wakers = np.where(
+            is_commit[causes.code[own]],
+            woken_by(intervals.wake[own].astype(np.int64), rows, wakes, OTHER),
+            -1,
+        )
+        is_ahead = (ahead >= 0) | waits_itself(wakers, begin, rows, COMMIT)
         beside = is_io[causes.code[own]] & commits.is_beside(begin)
-        commit = np.where(is_ahead, ahead, commit)
+        commit = np.where(ahead >= 0, ahead, commit)
         sleep = (np.int64(number) << 40) + intervals.whole[own]
         is_lock = is_lock_code[causes.code[own]]
         # the workload is made to wait by a holder who waits for room, not by one who works
@@ -247,23 +265,14 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
     cause, place = (
         _relabel(code, [getattr(one, name) for one in causes.waited]) for name in ("cause", "place")
     )
-    by_other = _woken_by_others(columns["wake"], rows, tables) & cause.is_(COMMIT)
+    # Btrfs's fsyncs wake one another
+    by_other = (woken_by(columns["wake"], rows, wakes, OTHER) >= 0) & cause.is_(COMMIT)
+    before = is_before_own(
+        by_other, columns["root"], columns["sleep"], columns["begin_ns"], columns["stack_id"], tables.stacks
+    )
+    columns["ahead"] |= before
     whose = commits.whose(columns["commit"], by_other)
     return _made(columns, cause, place, whose, tables.stacks, True, commits.others_fill)
-
-
-def _woken_by_others(wake_row: I64, rows: PathRows, tables: Tables) -> Mask:
-    """Whether a process that is not the workload's ended each sleep: Btrfs's fsyncs wake one another."""
-    found = np.zeros(wake_row.size, dtype=np.bool_)
-    wakes = tables.get(wake.TABLE)
-    known = np.flatnonzero(wake_row >= 0)
-    if wakes is None or not known.size:
-        return found
-    is_thread = wakes.context.is_("task")[wake_row[known]]
-    index = rows.intervals.index(wakes.waker[wake_row[known]])
-    is_other = np.array([role == OTHER for role in rows.owners.recorded] or [False])
-    found[known] = is_thread & (index >= 0) & is_other[np.maximum(index, 0)]
-    return found
 
 
 def _relabel(codes: I64, texts: Sequence[str]) -> Categorical:
