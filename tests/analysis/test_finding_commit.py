@@ -164,7 +164,13 @@ def test_a_log_write_that_both_need_is_ones_own_and_a_further_flush_is_not(
     assert own.cost.value_s == pytest.approx(0.31 - foreign_s, abs=0.002)
 
 
-BTRFS_FSYNC = ("btrfs_sync_log+0x600", "btrfs_sync_file+0x1", "do_fsync+0x3b", "__x64_sys_fsync+0xf", *SYSCALL)
+BTRFS_FSYNC = (
+    "btrfs_sync_log+0x600",
+    "btrfs_sync_file+0x1",
+    "do_fsync+0x3b",
+    "__x64_sys_fsync+0xf",
+    *SYSCALL,
+)
 LOG_BEFORE = ("schedule+0x1", "wait_log_commit+0x1", *BTRFS_FSYNC)
 OWN_LOG = ("schedule+0x1", "wait_log_commit+0x1", "btrfs_sync_log+0x611", *BTRFS_FSYNC[1:])
 SUPER = ("schedule+0x1", "folio_wait_bit_common+0x1", "write_all_supers+0x1", *BTRFS_FSYNC)
