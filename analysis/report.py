@@ -18,7 +18,7 @@ from analysis.errors import ReportError
 from analysis.figures import run as run_figures
 from analysis.findings.rule import Case, find_all, find_rules
 from analysis.measures.clip import measure_clipped
-from analysis.measures.ledger import measure_ledger
+from analysis.measures.ledger import measure_ledger, usable_path
 from analysis.measures.results import measure
 from analysis.render import html, text, titles
 from analysis.render.document import Document
@@ -66,18 +66,18 @@ def _measure(run: Run, everyones_locks: bool, disk_model: bool) -> tuple[RunSour
 
 def _answer(source: RunSource, document: Document) -> tuple[Document, dict[str, bytes]]:
     """Ask the rules; returns the document as the answer arranges it, below the answer, and further files."""
-    results = source.results
+    results = replace(source.results, path=usable_path(source.results.path, source.results.threads))
     ledger = measure_ledger(results.path, results.threads, results.window.work_s)
     case = Case(source.run, source.tables, results, ledger)
     found = find_all(find_rules(), case)
-    answer = make_answer(case, found, document.banners)
+    arranged_document = arranged(document, case, found.findings)
+    answer = make_answer(case, found, arranged_document)
     screen = answer_text.render(answer)
     files = {
         ANSWER: text.encoded(screen),
         text.DETAIL: text.encoded(text.render(document)),
         findings_json.NAME: findings_json.encoded(case, found),
     }
-    arranged_document = arranged(document, case, found.findings)
     return replace(arranged_document, answer=screen, answer_page=answer_page.render(answer)), files
 
 

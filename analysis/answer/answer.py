@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from analysis.answer import got, lost, next_steps, others, ran, special, time_spent
 from analysis.answer.next_steps import Step
-from analysis.answer.overlap import parts_of
 from analysis.answer.time_spent import TimeSpent
 from analysis.answer.verified import Verified, read_verified
 from analysis.findings.finding import Finding
 from analysis.findings.rule import Case, Found
+from analysis.render.document import Document
 
 
 @dataclass(frozen=True)
@@ -22,6 +21,7 @@ class Numbered:
     number: int  # from 1, the costliest first
     finding: Finding
     verified: Verified | None
+    is_caveat: bool = False  # says what the run can't tell
     part_of: int | None = None  # number of a finding before it that has nearly all of its time, too
 
 
@@ -48,19 +48,24 @@ class Answer:
     no_verdict: list[tuple[str, str]] = field(default_factory=list)  # what was sought, and why it is open
 
 
-def make_answer(case: Case, found: Found, banners: Sequence[str]) -> Answer:
-    """The answer of a run. banners: of its report."""
+def make_answer(case: Case, found: Found, document: Document) -> Answer:
+    """The answer of a run. document: its report, whose banners and sections the answer names."""
     verified = read_verified(case.run, found.findings)
-    part_of = parts_of(found.findings, case.ledger)
     numbered = [
-        Numbered(number, finding, verified.get(number), part_of.get(number))
+        Numbered(
+            number,
+            finding,
+            verified.get(number),
+            is_caveat=finding.kind in found.caveats,
+            part_of=found.part_of.get(number),
+        )
         for number, finding in enumerate(found.findings, 1)
     ]
     return Answer(
         title=ran.title(case),
         wall_s=case.ledger.wall_s,
         started=ran.started(case.run),
-        warnings=special.warnings(case, found, banners),
+        warnings=special.warnings(case, found, document.banners),
         ran=ran.ran(case),
         got=got.got(case),
         disk=got.disk(case),
@@ -72,6 +77,6 @@ def make_answer(case: Case, found: Found, banners: Sequence[str]) -> Answer:
         lost=lost.lost(case.run, found.not_asked),
         whole=lost.whole(case.run),
         others=others.others(case),
-        steps=next_steps.steps(case, found.findings),
+        steps=next_steps.steps(case, found.findings, verified, document.sections),
         no_verdict=found.no_verdict,
     )

@@ -27,7 +27,7 @@ def cpu_parts(case: Case, line: Line) -> str:
     words = [
         f"{TEXTS[kind]} {units.seconds(seconds * ns / total)}"
         for kind, ns in sorted(sampled.items(), key=lambda item: -item[1])
-        if ns >= LEAST * total
+        if ns >= LEAST * total and units.seconds(seconds * ns / total) != "0.00"
     ]
     return ", ".join(words) + _functions(case, seconds)
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.answer.overlap import parts_of
 from analysis.findings.finding import Cost, Finding
 from analysis.findings.rule import Case, Found
 
@@ -20,7 +19,6 @@ SCHEMA = 1
 def encoded(case: Case, found: Found) -> bytes:
     """The file's content."""
     ledger = case.ledger
-    part_of = parts_of(found.findings, ledger)
     tree = {
         "schema": SCHEMA,
         "basis": ledger.basis,
@@ -35,7 +33,7 @@ def encoded(case: Case, found: Found) -> bytes:
             for line in ledger.lines
         ],
         "findings": [
-            _finding(number, finding) | {"part_of": part_of.get(number)}
+            _finding(number, finding) | {"part_of": found.part_of.get(number)}
             for number, finding in enumerate(found.findings, 1)
         ],
         "sought": found.sought,

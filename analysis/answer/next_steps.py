@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where to look next: one command each."""
+"""Where to look next, by the first finding: one command each, or the part of the report with its figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from analysis import units
 from analysis.findings.finding import Finding
 from analysis.findings.rule import Case
 from analysis.measures.ledger import CPU
+from analysis.render.document import Section
+from analysis.sections.document import find_sections
+from analysis.tables.load import TABLES
 
 MOST_STEPS = 3
 MUCH_CPU = 0.2  # of the time: CPU samples would tell in which functions
+PART = 0.8  # of the time: a finding of less has a time of its own to look at
 PERF = "perf"
+OF_DISK = ("block", "wake")  # tables whose rows are requests, or waits for them
 
 
 @dataclass(frozen=True)
@@ -23,21 +29,49 @@ class Step:
     shows: str
 
 
-def steps(case: Case, findings: Sequence[Finding]) -> list[Step]:
-    """At most MOST_STEPS, what tells most about this run first."""
+def steps(
+    case: Case, findings: Sequence[Finding], verified: Collection[int], sections: Sequence[Section]
+) -> list[Step]:
+    """At most MOST_STEPS, what tells most about this run first. verified: numbers of findings.
+
+    sections: of the report, in its order.
+    """
     run, found = case.run, []
+    with_remedy = [number for number, one in enumerate(findings, 1) if one.remedy and number not in verified]
+    for number in with_remedy[:1]:
+        found.append(Step(f"make verify RUN=... FINDING={number}", "without the cause, in pairs"))
     if not run.imported and any(run.off(name) for name in run.losses):
         found.append(Step("make doctor", "what is off, and what switches it on"))
-    line = case.ledger.line(CPU)
-    if (
-        line is not None
-        and case.results.cpu is None
-        and line.ns > MUCH_CPU * case.ledger.total_ns
-        and not any(PERF in finding.test for finding in findings)
-    ):
+    if _lacks_functions(case, findings):
         collectors = " ".join([*run.asked, PERF])
-        found.append(Step(case.command(COLLECT=collectors), "the functions on the CPUs"))
-    if case.tables.block is not None:
-        found.append(Step("make movie RUN=...", "the disk over time"))
-    found.append(Step("report.html", "pictures, all findings, all tables"))
-    return found[:MOST_STEPS]
+        found.append(Step(f"make trace ... COLLECT='{collectors}'", "CPU functions"))
+    first = findings[0] if findings else None
+    is_of_disk = first is not None and any(one.table in OF_DISK for one in first.evidence)
+    if case.tables.block is not None and (is_of_disk or first is None):
+        found.append(Step("make movie RUN=...", "the disk over time, request by request"))
+    return [*found[: MOST_STEPS - 1], _page(case, first, sections)]
+
+
+def _lacks_functions(case: Case, findings: Sequence[Finding]) -> bool:
+    """Whether the CPU has much of the time, and no samples or test of a finding name its functions."""
+    line = case.ledger.line(CPU)
+    if line is None or case.results.cpu is not None or line.ns <= MUCH_CPU * case.ledger.total_ns:
+        return False
+    return not any(PERF in finding.test for finding in findings[:2])
+
+
+def _page(case: Case, first: Finding | None, sections: Sequence[Section]) -> Step:
+    """The part of the report that the first finding's figures are from, and when it was."""
+    if first is None:
+        return Step("report.html", "pictures and all tables")
+    window, where = case.results.window, first.where
+    from_s, to_s = ((t - window.work_start_ns) / 1e9 for t in (where.start_ns, where.end_ns))
+    is_short = to_s - from_s < PART * window.work_s
+    when = f", {units.seconds(from_s)} to {units.seconds(to_s)} s" if is_short else ""
+    collectors = {spec.key: spec.collectors[:1] for spec in find_sections() if spec.explains}
+    shown = [one for one in sections if one.key in collectors and not one.folded and not one.absent]
+    for table in [one.table for one in first.evidence if one.table in TABLES]:
+        for section in shown:
+            if collectors[section.key] == (TABLES[table].collector,):
+                return Step(f"report.html#{section.key}", f"{section.title}{when}")
+    return Step("report.html", f"all findings, pictures and tables{when}")

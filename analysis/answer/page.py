@@ -10,7 +10,8 @@ import jinja2
 from analysis import units
 from analysis.answer.answer import Answer
 from analysis.answer.evidence import evidence_texts
-from analysis.answer.text import nothing_text, outlook, tail_entries, what_text
+from analysis.answer.finding_text import outlook, what_text
+from analysis.answer.text import nothing_text, tail_entries
 from analysis.rundir.run import clean
 
 TEMPLATE = "answer.html.j2"

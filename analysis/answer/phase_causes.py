@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from analysis import units
 from analysis.findings.rule import Case
-from analysis.measures.ledger import Ledger
+from analysis.measures.app.phases import OUTSIDE
+from analysis.measures.ledger import PATH, Ledger, key_of_part
+from analysis.measures.threads.parts import VOLUNTARY
 
 LEAST_PHASE = 0.05  # of the time: a shorter phase is not compared
 DIFFERENT = 0.25  # part of a phase's time that would have to change its cause to make it like the whole
@@ -16,7 +18,7 @@ LEAST_CAUSE = 0.02  # of the phase
 def phase_causes(case: Case) -> list[tuple[str, str]]:
     """Name of each phase and its causes in seconds, in the order of the phases; empty if they are alike."""
     ledger, phases = case.ledger, case.tables.phases
-    by_phase = _by_phase(ledger)
+    by_phase = _by_phase(ledger) if ledger.basis == PATH else _of_threads(case)
     long = {
         name: causes for name, causes in by_phase.items() if _sum(causes) >= LEAST_PHASE * ledger.total_ns
     }
@@ -36,6 +38,18 @@ def _by_phase(ledger: Ledger) -> dict[str, dict[str, int]]:
         for share in line.shares:
             causes = found.setdefault(share.phase, {})
             causes[line.key] = causes.get(line.key, 0) + share.ns
+    return found
+
+
+def _of_threads(case: Case) -> dict[str, dict[str, int]]:
+    """The same of the threads' time."""
+    found: dict[str, dict[str, int]] = {}
+    for phase in case.results.threads.phases if case.results.threads is not None else ():
+        causes = found.setdefault("" if phase.name == OUTSIDE else phase.name, {})
+        for part in phase.parts:
+            if part.kind not in VOLUNTARY:
+                key = key_of_part(part)
+                causes[key] = causes.get(key, 0) + part.ns
     return found
 
 

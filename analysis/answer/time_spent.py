@@ -19,6 +19,7 @@ MOST_ROWS = 7  # causes; the others are summed up, and what is not known has row
 LEAST_SHARE = 0.002  # of the time: a cause with less is summed up
 LEAST_END = 0.02  # of a row: an end with less is not named
 MOST_ENDS = 3
+NOTHING = "0.00"  # as seconds are shown
 LEAST_AT_ONCE = 0.05  # of the time: with less, the number of threads at once is not stated
 NAMES = {
     "not logged": "other programs",
@@ -56,10 +57,15 @@ class TimeSpent:
     """All rows; without rows, why."""
 
     heading: str
-    rows: list[Row]
+    rows: list[Row]  # sum to the whole
     why_not: str
     instead: list[str] = field(default_factory=list)  # without rows: what calls and requests tell
     phases: list[tuple[str, str]] = field(default_factory=list)  # name and its causes, if these differ
+
+    @property
+    def shown(self) -> list[Row]:
+        """The rows that have seconds as they are shown, and the last."""
+        return [row for row in self.rows[:-1] if units.seconds(row.seconds) != NOTHING] + self.rows[-1:]
 
 
 def time_spent(case: Case) -> TimeSpent:
@@ -78,8 +84,8 @@ def time_spent(case: Case) -> TimeSpent:
                 ledger,
                 "",
                 ns,
-                f"{len(small)} smaller" if len(small) > 1 else small[0].text,
-                ", ".join(line.text for line in small) if small[1:] else "",
+                f"{len(small)} smaller" if len(small) > 1 else _text(small[0]),
+                ", ".join(_text(line) for line in small) if small[1:] else "",
             )
         )
     unknown = [line for line in ledger.lines if line.key in LAST]
@@ -95,8 +101,8 @@ def _heading(case: Case) -> str:
     if ledger.basis == PATH:
         whose = "1 thread" if ledger.threads == 1 else f"{ledger.threads:,} threads (mean)"
         return f"the critical path of {whose}, {wall}"
-    whose = "1 thread" if ledger.threads == 1 else f"{ledger.threads:,} threads (mean)"
-    return f"the time of {whose}, {wall} (no path is known)"
+    whose = "1 thread" if ledger.threads == 1 else f"the mean of {ledger.threads:,} threads"
+    return f"{whose}, {wall}, at work or waiting ({ledger.why_not or 'switches were not recorded'})"
 
 
 def _why_not(case: Case) -> str:
@@ -120,7 +126,11 @@ def _row(line: Line, case: Case) -> Row:
     else:
         details = [_waits(line, case), _ends(line, ledger)]
     words = "; ".join(word for word in (_at_once(line, case), *details) if word)
-    return _of(ledger, line.key, line.ns, TEXTS.get(line.key, line.text), words)
+    return _of(ledger, line.key, line.ns, _text(line), words)
+
+
+def _text(line: Line) -> str:
+    return TEXTS.get(line.key, line.text)
 
 
 def _who(line: Line, ledger: Ledger) -> str:
@@ -134,7 +144,7 @@ def _who(line: Line, ledger: Ledger) -> str:
     shown = [
         f"{NAMES.get(name, name)} {units.seconds(ledger.seconds(ns))}"
         for name, ns in named
-        if ns >= LEAST_END * line.ns
+        if ns >= LEAST_END * line.ns and units.seconds(ledger.seconds(ns)) != NOTHING
     ]
     return ", ".join(shown[:MOST_ENDS])
 
@@ -168,7 +178,11 @@ def _ends(line: Line, ledger: Ledger) -> str:
     """What a wait was in the end: "device 4.8, fs threads' CPU 2.3"; empty without a path."""
     if ledger.basis != PATH:
         return ""
-    long = [(group, ns) for group, ns in line.ends.items() if ns >= LEAST_END * line.ns]
+    long = [
+        (group, ns)
+        for group, ns in line.ends.items()
+        if ns >= LEAST_END * line.ns and units.seconds(ledger.seconds(ns)) != NOTHING
+    ]
     long.sort(key=lambda end: -end[1])
     return ", ".join(
         f"{END_TEXTS[group]} {units.seconds(ledger.seconds(ns))}" for group, ns in long[:MOST_ENDS]

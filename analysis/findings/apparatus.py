@@ -39,6 +39,8 @@ def find(case: Case) -> Sequence[Finding]:
     value, low, high = ledger.cost(ns, weak_ns)
     if ledger.basis != PATH or not case.counts(value):
         return []
+    of_line = ((line.key, filter(is_apparatus, line.shares)) for line in ledger.lines)
+    by_line = {key: part for key, own in of_line if (part := sum(share.ns for share in own))}
     by_end: dict[str, int] = {}
     for share in shares:
         text = end_of(share)[1].removeprefix("apparatus: ")
@@ -77,7 +79,8 @@ def find(case: Case) -> Sequence[Finding]:
             remedy=remedy,
             no_remedy=why_no_ram(case),
             test="" if remedy else f"on a disk without a loop device or volume: {case.command()}",
-            lines=frozenset(line.key for line in ledger.lines if any(map(is_apparatus, line.shares))),
+            lines=frozenset(by_line),
+            line_s=case.line_s(by_line),
         )
     ]
 

@@ -103,6 +103,7 @@ def _find(case: Case) -> Sequence[Finding]:
             no_remedy="no variable leaves this work of the file system out",
             test=f"after {disk_names(case)} shows no more of these requests: {case.command()}",
             lines=slow.lines,
+            line_s=case.line_s(slow.line_ns),
         )
     ]
 

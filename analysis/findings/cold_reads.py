@@ -69,6 +69,7 @@ def _find(case: Case) -> Sequence[Finding]:
             no_remedy=why_no_ram(case),
             test=f"a second time in the same mount, with what it reads in memory: {case.command()}",
             lines=cold.lines,
+            line_s=case.line_s(cold.line_ns),
         )
     ]
 

@@ -88,6 +88,7 @@ def find(case: Case) -> Sequence[Finding]:
             no_remedy="the machine has no more CPUs",
             test=_test(case, bool(limit), is_bound),
             lines=frozenset(wait.lines),
+            line_s=case.line_s(wait.line_ns),
         )
     ]
 

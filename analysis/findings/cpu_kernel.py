@@ -67,7 +67,7 @@ def find(case: Case) -> Sequence[Finding]:
     if more:
         because.append(f"Beside it on the same CPUs: {', '.join(more)}.")
     few = part.samples < LEAST_SAMPLES
-    test = f"make query RUN={run.path} SQL=\"from thread_time where state = 'kernel'\""
+    test = f"a faster CPU takes less of it, a faster disk does not: {case.command()}"
     if not in_kernel:
         test = f"{case.command(COLLECT=' '.join([*run.asked, 'perf']))} (names the functions)"
     elif run.text("words", "FS") and not run.text("words", "DISK"):

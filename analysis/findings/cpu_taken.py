@@ -64,6 +64,7 @@ def find(case: Case) -> Sequence[Finding]:
             no_remedy="other programs are not the run's to end",
             test=f"stop {' and '.join(named) or 'other programs'}, then: {case.command()}",
             lines=frozenset(wait.lines),
+            line_s=case.line_s(wait.line_ns),
         )
     ]
 

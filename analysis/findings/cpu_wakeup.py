@@ -65,6 +65,7 @@ def find(case: Case) -> Sequence[Finding]:
             no_remedy="idle states are the machine's, not the run's",
             test=f"cpupower idle-set -D 0 (no idle states), then: {case.command()}",
             lines=frozenset(wait.lines),
+            line_s=case.line_s(wait.line_ns),
         )
     ]
 

@@ -65,6 +65,7 @@ def _find(case: Case) -> Sequence[Finding]:
             no_remedy="the disk got no flushes (FLUSH=0) already",
             test=f"on a disk with a protected cache, or without flushes: {case.command()}",
             lines=flush.lines,
+            line_s=case.line_s(flush.line_ns),
         )
     ]
 

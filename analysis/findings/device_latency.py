@@ -62,6 +62,7 @@ def _find(case: Case) -> Sequence[Finding]:
             no_remedy=why_no_ram(case),
             test=f"on a faster disk: {case.command()}",
             lines=mine.lines,
+            line_s=case.line_s(mine.line_ns),
         )
     ]
 

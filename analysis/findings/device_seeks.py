@@ -60,6 +60,7 @@ def _find(case: Case) -> Sequence[Finding]:
             no_remedy=why_no_ram(case),
             test=f"on a disk without a moving head: {case.command()}",
             lines=seeks.lines,
+            line_s=case.line_s(seeks.line_ns),
         )
     ]
 

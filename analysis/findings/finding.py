@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -86,6 +86,7 @@ class Finding:
     no_remedy: str = ""  # "other programs are not the run's to end"; of no account beside a remedy
     test: str = ""  # the command that would confirm or refute it; empty: make verify, by the remedy
     lines: frozenset[str] = frozenset()  # keys of the ledger's lines whose time this is
+    line_s: Mapping[str, float] = field(default_factory=dict)  # of these lines, at least, where that is known
 
     def __post_init__(self) -> None:
         for sentence in (self.what, *self.because):

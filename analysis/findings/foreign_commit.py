@@ -14,6 +14,7 @@ from analysis.findings.sleeping import (
     certainty_of,
     cost_of,
     counted,
+    line_ns,
     seconds,
     where_of,
 )
@@ -86,6 +87,7 @@ def find(case: Case) -> Sequence[Finding]:
             no_remedy="other programs are not the run's to end",
             test=f"{case.command()}   without {name} beside it",
             lines=frozenset(sleeps.cause.present()),
+            line_s=case.line_s(line_ns(sleeps)),
         )
     ]
 

@@ -14,6 +14,7 @@ from analysis.findings.sleeping import (
     certainty_of,
     cost_of,
     counted,
+    line_ns,
     rate_evidence,
     seconds,
     stops,
@@ -59,6 +60,7 @@ def find(case: Case) -> Sequence[Finding]:
             no_remedy="who froze the file system was no part of the run",
             test=f"{case.command()}   while nothing freezes the file system (fsfreeze, LVM snapshots)",
             lines=frozenset(sleeps.cause.present()),
+            line_s=case.line_s(line_ns(sleeps)),
         )
     ]
 

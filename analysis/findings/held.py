@@ -75,6 +75,7 @@ def _find(case: Case) -> Sequence[Finding]:
             test=f"echo '{disk_number(case)} rbps=max wbps=max riops=max wiops=max' > io.max of the cgroup;"
             f" {case.command()}",
             lines=held.lines | ({PAUSED_BY} if paused_ns else set()),
+            line_s=case.line_s(held.line_ns),
         )
     ]
 

@@ -17,6 +17,7 @@ from analysis.findings.sleeping import (
     certainty_of,
     cost_of,
     counted,
+    line_ns,
     rate_evidence,
     remedy_of,
     seconds,
@@ -87,6 +88,7 @@ def find(case: Case) -> Sequence[Finding]:
             no_remedy=f"no larger {journal.name} is known for this file system on this disk",
             test="" if remedy else case.command() + "   on a file system made with a larger " + journal.name,
             lines=frozenset(sleeps.cause.present()),
+            line_s=case.line_s(line_ns(sleeps)),
         )
     ]
 

@@ -61,6 +61,7 @@ def _find(case: Case) -> Sequence[Finding]:
             no_remedy="the journal is on another disk already, or the file system has none",
             test=f"with the journal on another disk: {case.command()}",
             lines=seeks.lines,
+            line_s=case.line_s(seeks.line_ns),
         )
     ]
 

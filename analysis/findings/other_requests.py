@@ -80,6 +80,7 @@ def _find(case: Case) -> Sequence[Finding]:
             no_remedy="other programs are not the run's to end",
             test=f"without {names}: {case.command()}",
             lines=slow.lines,
+            line_s=case.line_s(slow.line_ns),
         )
     ]
 

@@ -12,6 +12,7 @@ from analysis import findings as folder
 from analysis import units
 from analysis.discovery import find_listed
 from analysis.findings.finding import Certainty, Cost, Finding
+from analysis.findings.order import Kind, ordered
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
 from analysis.measures.waits.sleeps import Sleeps
@@ -20,8 +21,6 @@ from analysis.rundir.run import Run, clean, dig
 from analysis.tables.load import Tables
 
 LEAST_SHARE, LEAST_S = 0.01, 0.01  # of the workload's wall time: what costs less is no finding
-# losses come before what bounds the work, unless below a share of the wall time, or of the costliest bound
-LEAST_BEFORE_BOUNDS, LEAST_OF_BOUND = 0.05, 0.25
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,10 @@ class Case:
         value_s = min(max(value_s, 0.0), self.ledger.wall_s)
         return Cost(value_s, min(max(low_s, 0.0), value_s), min(max(high_s, value_s), self.ledger.wall_s))
 
+    def line_s(self, line_ns: Mapping[str, float]) -> dict[str, float]:
+        """Time of the ledger's basis by line as seconds of the wall time, for Finding.line_s."""
+        return {key: self.ledger.seconds(ns) for key, ns in line_ns.items()}
+
     def certainty(self, doubt: str, low_s: float) -> Certainty:
         """Sure without a doubt; with one, possible if the low limit of the cost is too little to be one."""
         if not doubt:
@@ -82,8 +85,7 @@ class Rule:
 
     The report says of each rule whose collectors were on and that found nothing: not found: `sought`.
     is_bound: its findings are time in which the work went on at the speed of a CPU or a disk. Without another
-    cause there always is some: losses are stated before it, unless they are small (LEAST_BEFORE_BOUNDS), or
-    small beside it (LEAST_OF_BOUND).
+    cause there always is some: losses are stated before it, unless they are small (order.py).
     """
 
     key: str
@@ -99,7 +101,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Found:
-    """What the rules found: losses, then what bounds the work, then small losses; costliest first."""
+    """What the rules found, in the order of order.py."""
 
     findings: list[Finding]
     sought: list[str] = field(default_factory=list)  # and not found
@@ -107,6 +109,7 @@ class Found:
     no_verdict: list[tuple[str, str]] = field(default_factory=list)  # what was sought, and why it is open
     failed: list[tuple[str, str]] = field(default_factory=list)  # keys of rules that raised, and their error
     caveats: set[str] = field(default_factory=set)  # kinds of findings whose rule is_caveat
+    part_of: dict[int, int] = field(default_factory=dict)  # numbers of findings: of what they are part
 
 
 def _testable(finding: Finding, case: Case) -> Finding:
@@ -149,18 +152,8 @@ def find_all(rules: Sequence[Rule], case: Case) -> Found:
             found.no_verdict.append((rule.sought, open_))
         elif not of_rule and rule.sought:
             found.sought.append(rule.sought)
-    by_key = {rule.key: rule for rule in rules}
-    bounds = [rule for rule in rules if rule.is_bound and not rule.is_caveat]
-    keys = {rule.key for rule in bounds}
-    bound_s = max((finding.cost.value_s for finding in findings if finding.kind in keys), default=0.0)
-    least_s = max(LEAST_BEFORE_BOUNDS * case.ledger.wall_s, LEAST_OF_BOUND * bound_s)
-
-    def rank(finding: Finding) -> tuple[int, float, int]:
-        rule, cost_s = by_key[finding.kind], finding.cost.value_s
-        # a caveat that costs nothing explains nothing: the screen begins with it, the list ends with it
-        tier = 1 if rule.is_bound else 0 if cost_s >= least_s else 2
-        tier = 3 if rule.is_caveat and not cost_s else tier
-        return tier, -cost_s, rule.order
-
-    findings.sort(key=rank)
+    kinds = {rule.key: Kind(rule.order, rule.is_bound, rule.is_caveat) for rule in rules}
+    in_order, part_of = ordered(findings, kinds, case.ledger)
+    findings[:] = in_order
+    found.part_of.update(part_of)
     return found

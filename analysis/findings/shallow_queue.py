@@ -78,6 +78,7 @@ def _find(case: Case) -> Sequence[Finding]:
             no_remedy="the places of the queue are the disk's own: no variable changes them",
             test=test,
             lines=queued.lines,
+            line_s=case.line_s(queued.line_ns),
         )
     ]
 

@@ -193,6 +193,12 @@ def certainty_of(
     return (Certainty.LIKELY, "; ".join(reasons)) if reasons else (Certainty.SURE, "")
 
 
+def line_ns(sleeps: Sleeps) -> dict[str, float]:
+    """Time of the sleeps by line of the ledger."""
+    sums = np.bincount(sleeps.cause.codes, sleeps.ns, len(sleeps.cause.labels))
+    return {cause: part for cause, part in zip(sleeps.cause.labels, sums.tolist(), strict=True) if part}
+
+
 def made_words(case: Case, words: Mapping[str, str]) -> Mapping[str, str] | None:
     """Words for make verify. None: the run formatted nothing (DIR=, watch, import): no effect."""
     return words if case.run.text("words", "FS") else None

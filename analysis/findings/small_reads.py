@@ -83,6 +83,7 @@ def _find(case: Case) -> Sequence[Finding]:
             no_remedy=why_no_ram(case),
             test=f"blockdev --setra {2 * USUAL_KB} /dev/{disk}; {case.command()}",
             lines=small.lines,
+            line_s=case.line_s(small.line_ns),
         )
     ]
 

@@ -15,6 +15,7 @@ from analysis.findings.sleeping import (
     certainty_of,
     cost_of,
     counted,
+    line_ns,
     remedy_of,
     seconds,
     where_of,
@@ -101,6 +102,7 @@ def made_finding(
             no_remedy=why_no_ram(case),
             test="" if remedy else f"{case.command()}   with a workload that does not sync",
             lines=frozenset(lines),
+            line_s=case.line_s(line_ns(sleeps)),
         )
     ]
 

@@ -2,7 +2,8 @@
 """The ledger: where the workload's wall time went, in seconds that end in the whole.
 
     basis "path"     the critical path: each line is what its threads did or waited for, the ends say on whom
-    basis "threads"  without a path: the mean over the workload's threads of their time by state and cause
+    basis "threads"  without a path, or if most of it is not known: the mean over the workload's threads of
+                     their time by state and cause
 
 A line of a wait has the cause that the waiter's kernel stack tells (analysis/causes). Time on a CPU and
 waiting for one are lines of their own; what is not known is a line, too, the last.
@@ -19,6 +20,7 @@ from analysis.measures.critical_path import causes
 from analysis.measures.critical_path.ends import (
     APPARATUS,
     READY,
+    UNKNOWN,
     UNRECORDED,
     end_of,
     text_of,
@@ -39,6 +41,7 @@ TEXTS = {
     NOT_RECORDED: "not recorded",
 }
 LAST = (NOT_EXPLAINED, NOT_RECORDED)
+MOST_UNKNOWN = 0.5  # of the path: with more, the threads' own time tells more than it
 
 
 @dataclass
@@ -90,6 +93,22 @@ class Ledger:
         )
 
 
+def usable_path(path: PathResults | NoPath, threads: ThreadResults | None) -> PathResults | NoPath:
+    """The path; none if most of it is not known, and the threads' own time is."""
+    if isinstance(path, NoPath) or threads is None or not path.total_ns:
+        return path
+    ends = ((share, end_of(share)[0]) for share in path.shares)
+    unknown_ns = sum(
+        share.ns for share, group in ends if group in (UNKNOWN, UNRECORDED) or key_of(share, group) in LAST
+    )
+    own = _of_threads(threads.of(WORKLOAD))
+    own_ns = sum(line.ns for line in own)
+    own_unknown_ns = sum(line.ns for line in own if line.key in LAST)
+    if unknown_ns <= MOST_UNKNOWN * path.total_ns or own_unknown_ns > MOST_UNKNOWN * own_ns or not own_ns:
+        return path
+    return NoPath(f"{100 * unknown_ns / path.total_ns:.0f} % of the critical path is not known")
+
+
 def measure_ledger(path: PathResults | NoPath, threads: ThreadResults | None, wall_s: float) -> Ledger:
     """The ledger of a run. wall_s: of the workload."""
     if isinstance(path, PathResults) and path.total_ns:
@@ -131,18 +150,22 @@ def key_of(share: Share, group: str) -> str:
     return CPU if own == causes.ON_CPU else own
 
 
+def key_of_part(part: Part) -> str:
+    """Key of the line that a part of the threads' time belongs to."""
+    if part.kind.startswith(READY_PART):
+        return READY_LINE
+    if part.kind in ON_CPU:
+        return CPU
+    return NOT_EXPLAINED if part.kind in NOT_KNOWN else part.kind
+
+
 def _of_threads(parts: Iterable[Part]) -> list[Line]:
     """Sleeps of the threads' own will do not count: there the thread holds nobody up."""
     lines: dict[str, Line] = {}
     for part in parts:
         if part.kind in VOLUNTARY:
             continue
-        if part.kind.startswith(READY_PART):
-            key = READY_LINE
-        elif part.kind in ON_CPU:
-            key = CPU
-        else:
-            key = NOT_EXPLAINED if part.kind in NOT_KNOWN else part.kind
+        key = key_of_part(part)
         line = lines.setdefault(key, Line(key, TEXTS.get(key) or text_of(key)))
         line.ns += part.ns
         group = {CPU: "own CPU", READY_LINE: READY}.get(key, key)

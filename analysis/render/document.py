@@ -37,6 +37,7 @@ class Section:
     definition: str = ""
     absent: str = ""  # why there is nothing to show
     essential: bool = False  # shown on the terminal too
+    before_answer: bool = False  # shown on the terminal above the first screen
     key: str = ""  # of the section's spec: stays the same when the title changes
     folded: str = ""  # why it is folded to its title: "0.03 s of the time"; empty: it is not
 

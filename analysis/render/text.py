@@ -200,12 +200,14 @@ def _folded_lines(document: Document) -> list[str]:
 
 
 def essence(document: Document, files: Sequence[Path]) -> str:
-    """What the terminal shows: the files' paths and, last, the first screen.
+    """What the terminal shows: the files' paths, what a failed workload printed and, last, the first screen.
 
     A report without a first screen: its essential sections without definitions, and the paths.
     """
     if document.answer:
-        return "".join(f"{clean(path)}\n" for path in files) + f"\n{document.answer}"
+        printed = [replace(one, definition="") for one in document.sections if one.before_answer]
+        shown = "".join(f"{line}\n" for section in printed for line in section_lines(section))
+        return "".join(f"{clean(path)}\n" for path in files) + f"{shown}\n{document.answer}"
     sections = [replace(s, definition="") for s in document.sections if s.essential]
     where = "".join(f"  {clean(path)}\n" for path in files)
     shown = render(replace(document, sections=sections))

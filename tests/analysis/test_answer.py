@@ -15,10 +15,11 @@ from analysis.answer import text
 from analysis.answer.answer import Answer, Numbered
 from analysis.answer.evidence import evidence_texts
 from analysis.answer.next_steps import Step
-from analysis.answer.overlap import parts_of
 from analysis.answer.time_spent import Row, TimeSpent
 from analysis.answer.verified import Verified
+from analysis.answer.wrap import WIDTH
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy, Where
+from analysis.findings.overlap import parts_of
 from analysis.measures.ledger import Ledger, Line
 from analysis.report import make_report
 from tests.analysis.synthetic import START_NS, Spec, decaying_ext3, request
@@ -80,6 +81,7 @@ ANSWERS = st.builds(
             st.integers(1, 99),
             findings(),
             st.none() | st.builds(Verified, WORDS, WORDS),
+            st.booleans(),
             st.none() | st.integers(1, 99),
         ),
         max_size=60,
@@ -99,7 +101,7 @@ ANSWERS = st.builds(
 def test_screen_fits_whatever_the_answer_is(answer: Answer) -> None:
     lines = text.render(answer).splitlines()
     assert len(lines) <= text.LINES
-    assert max(len(line) for line in lines) <= text.WIDTH
+    assert max(len(line) for line in lines) <= WIDTH
     assert all(line.isprintable() for line in lines)
 
 
@@ -195,8 +197,9 @@ def test_finding_with_the_time_of_another_says_so() -> None:
     held = finding("Held 8 s.", 8.0, lines=frozenset({"space"}))
     other = finding("CPU 9 s.", 9.0, lines=frozenset({"cpu", "space"}))  # need not be the journal's
     assert parts_of([full, held, other], ledger) == {2: 1}
-    shown = text.render(answer_of(findings=[Numbered(1, full, None), Numbered(2, held, None, 1)]))
-    assert "2. Held 8 s. Part of 1." in shown
+    shown = text.render(answer_of(findings=[Numbered(1, full, None), Numbered(2, held, None, part_of=1)]))
+    (line,) = [line for line in shown.splitlines() if line.startswith("2. ")]
+    assert line.startswith("2. Part of 1, 8.00 s: held 8 s") and line.endswith("  sure")
 
 
 def test_run_without_anything_that_stands_out_says_so() -> None:

@@ -104,12 +104,17 @@ class WhyTime:
     start_ns: int
     end_ns: int
     phases: tuple[str, ...]  # that have a tenth of it or more
-    lines: frozenset[str]  # causes of the roots, as the ledger's lines are named
+    line_ns: Mapping[str, float]  # of ns by cause of the roots, as the ledger's lines are named
     ops: tuple[str, ...]  # "read data", most time first
     names: tuple[str, ...]  # who submitted them
     places: tuple[str, ...]  # functions in which threads waited for them, most time first
     woken_ns: int = 0  # ready to run after it, waiting for a CPU
     gap_ns: int = 0
+
+    @property
+    def lines(self) -> frozenset[str]:
+        """Keys of the ledger's lines."""
+        return frozenset(self.line_ns)
 
 
 @dataclass(frozen=True)
@@ -508,7 +513,10 @@ class _Split:
         mine = np.flatnonzero(value > 0)
         rows = np.unique(at.row[mine][at.row[mine] >= 0])
         causes = self.rows.causes.waited
-        own, _ = _sums(at.own[mine], ns[mine], len(causes))
+        line_ns: dict[str, float] = {}
+        for code, part in zip(*_sums(at.own[mine], ns[mine], len(causes)), strict=True):
+            if code >= 0:
+                line_ns[causes[code].cause] = line_ns.get(causes[code].cause, 0.0) + part
         phases = self.tables.phases
         phase = phase_of(phases, at.begin[mine])
         names: tuple[str, ...] = ()
@@ -532,7 +540,7 @@ class _Split:
             start_ns=int(at.begin[mine].min()),
             end_ns=int(at.end[mine].max()),
             phases=names,
-            lines=frozenset(causes[code].cause for code in own if code >= 0),
+            line_ns=line_ns,
             ops=tuple(label.labels[code] for code in labels),
             names=submitters(block.comm, rows) if rows.size else (),
             places=tuple(dict.fromkeys(causes[code].place for code in waiter if code >= 0)),

@@ -33,9 +33,14 @@ class CpuWait:
     ns: int = 0
     weak_ns: int = 0
     parts: float = 0.0  # pieces of the path, or of thread_time; of divided ones a part
-    lines: set[str] = field(default_factory=set)  # keys of the ledger's lines that the time is part of
+    line_ns: dict[str, int] = field(default_factory=dict)  # by key of the ledger's line that it is part of
     phases: dict[str, int] = field(default_factory=dict)  # ns
     threads: dict[str, int] = field(default_factory=dict)  # ns by name of the occupant
+
+    @property
+    def lines(self) -> set[str]:
+        """Keys of the ledger's lines."""
+        return set(self.line_ns)
 
     @property
     def pieces(self) -> int:
@@ -48,7 +53,7 @@ class CpuWait:
         self.ns += ns
         self.weak_ns += round(portion * share.weak_ns)
         self.parts += portion * share.pieces
-        self.lines.add(line)
+        self.line_ns[line] = self.line_ns.get(line, 0) + ns
         self.phases[share.phase] = self.phases.get(share.phase, 0) + ns
         self.threads[share.name] = self.threads.get(share.name, 0) + ns
 
@@ -107,8 +112,9 @@ def measure_cpu_waits(
             if part.is_ready:
                 by = part.kind.removeprefix(READY)
                 by = OF_THREAD_TIME.get(by, by if by in WHOSE else NOT_SEEN)
-                wait = found.setdefault(by, CpuWait(lines={READY_LINE}))
+                wait = found.setdefault(by, CpuWait())
                 wait.ns += part.ns
+                wait.line_ns[READY_LINE] = wait.ns
                 wait.parts += part.count
     return found
 
@@ -120,8 +126,11 @@ def together(waits: Iterable[CpuWait]) -> CpuWait:
         whole.ns += wait.ns
         whole.weak_ns += wait.weak_ns
         whole.parts += wait.parts
-        whole.lines |= wait.lines
-        for mine, others in ((whole.phases, wait.phases), (whole.threads, wait.threads)):
+        for mine, others in (
+            (whole.line_ns, wait.line_ns),
+            (whole.phases, wait.phases),
+            (whole.threads, wait.threads),
+        ):
             for name, ns in others.items():
                 mine[name] = mine.get(name, 0) + ns
     return whole

@@ -2,12 +2,13 @@
 """Which finding is part of another: one second of the path belongs to several views.
 
 The ledger's lines that two findings take their time from bound their common time from below: what both cost
-together beyond the time of all these lines is counted twice.
+together beyond the time of all these lines is counted twice. So is what both have of one line beyond it, if
+they say how much of it is theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis.findings.finding import Finding
 from analysis.measures.ledger import Ledger
@@ -31,5 +32,15 @@ def _common_s(one: Finding, other: Finding, ledger: Ledger) -> float:
     if not one.lines & other.lines:
         return 0.0
     keys = one.lines | other.lines
-    lines_s = ledger.seconds(sum(line.ns for line in ledger.lines if line.key in keys))
-    return one.cost.value_s + other.cost.value_s - lines_s
+    line_s = {line.key: ledger.seconds(line.ns) for line in ledger.lines}
+    in_all = one.cost.value_s + other.cost.value_s - sum(line_s.get(key, 0.0) for key in keys)
+    mine, theirs = _line_s(one), _line_s(other)
+    in_each = sum(
+        max(mine[key] + theirs[key] - line_s.get(key, 0.0), 0.0) for key in mine.keys() & theirs.keys()
+    )
+    return max(in_all, in_each)
+
+
+def _line_s(one: Finding) -> Mapping[str, float]:
+    """Seconds of the finding's in single lines, as far as they are known."""
+    return one.line_s or (dict.fromkeys(one.lines, one.cost.value_s) if len(one.lines) == 1 else {})
