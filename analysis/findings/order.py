@@ -17,7 +17,7 @@ from analysis.measures.ledger import Ledger
 
 LEAST_BEFORE_BOUNDS = 0.05  # of the wall time: less is small
 LAST = 2
-LEAST_OF_BOUND = 0.2  # so do losses that are less of what bounds the work
+LEAST_OF_BOUND = 0.25  # so do losses that are less of what bounds the work
 
 
 @dataclass(frozen=True)
