@@ -9,7 +9,6 @@ import os
 import shlex
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from analysis.measures.verify.judgement import (
 )
 from analysis.measures.verify.pairs import WHAT_LETTERS, Pairs, Tested, read_pairs, read_tested
 from analysis.rundir.files import read_json_object, write_atomic
-from analysis.rundir.folder import open_run_folder
+from analysis.rundir.folder import make_inside, open_run_folder
 from analysis.rundir.sweep_dir import Sweep, open_sweep
 from analysis.units import figures
 from analysis.visible import clean
@@ -170,8 +169,7 @@ def _keep(sweep: Sweep, tested: Tested, pairs: Pairs, judgement: Judgement) -> P
     if not os.path.lexists(folder.open_path / "run.json"):
         raise OptionError(f"{clean(run)} is not a run directory any more; the verdict is not kept")
     try:
-        with suppress(FileExistsError):
-            os.mkdir(folder.open_path / FOLDER, 0o700)
+        make_inside(folder.open_path, FOLDER)
     except OSError as error:
         raise ReportError(
             f"{clean(run)} can't be written ({error.strerror}); the verdict is not kept"

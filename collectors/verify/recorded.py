@@ -19,6 +19,7 @@ from collectors.trace import sysinfo
 from workloads import catalog
 from workloads.sweep.from_finding import Recorded
 from workloads.system.errors import MachineError, OptionError
+from workloads.system.visible import one_line
 
 FINDINGS = "findings.json"
 SCHEMA = 1
@@ -89,9 +90,7 @@ def _words(facts: Mapping[str, Any], run: str) -> dict[str, str]:
         raise OptionError(
             f"RUN={run} is an imported trace, which has no command to repeat: verify a make trace"
         )
-    if not isinstance(words, dict) or not all(
-        isinstance(text, str) and "\0" not in name + text for name, text in words.items()
-    ):
+    if not isinstance(words, dict) or not all(_is_typed(text) for text in (*words, *words.values())):
         raise OptionError(f"RUN={run} does not say how it was made, so it can't be repeated")
     if "DIR" in words:
         raise OptionError(
@@ -181,8 +180,10 @@ def _recorded(
     remedy = finding.get("remedy")
     if remedy is None:
         why, test = finding.get("no_remedy"), finding.get("test")
-        reason = f": {why[:_LETTERS_MOST]}" if isinstance(why, str) and why else ""
-        other = f". Test it by hand: {test[:_LETTERS_MOST]}" if isinstance(test, str) and test else ""
+        reason = f": {one_line(why[:_LETTERS_MOST])}" if isinstance(why, str) and why else ""
+        other = (
+            f". Test it by hand: {one_line(test[:_LETTERS_MOST])}" if isinstance(test, str) and test else ""
+        )
         raise OptionError(f"FINDING={number} has no remedy that a run could be made with{reason}{other}")
     if not isinstance(remedy, dict) or not isinstance(remedy.get("words"), dict):
         raise OptionError(f"{again} (remedy): {anew}")
@@ -216,6 +217,17 @@ def _recorded(
         remedy_text=str(remedy["text"]),
         predicted_s=predicted_s,
     )
+
+
+def _is_typed(value: object) -> bool:
+    """Whether a value is a text that a command line can have: JSON's may have a NUL or half a character."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _interval(value: object) -> tuple[float, float, float] | None:

@@ -73,6 +73,9 @@ def test_run_and_finding_are_read(tmp_path: Path) -> None:
         ({"imported": {"format": "blktrace"}}, "is an imported trace"),
         ({"words": None}, "does not say how it was made"),
         ({"words": {"FS": ["ext4"]}}, "does not say how it was made"),
+        ({"words": {"FS": "ext4", "CMD": "\ud800"}}, "does not say how it was made"),
+        ({"words": {"FS": "ext4", "CMD": "echo \0"}}, "does not say how it was made"),
+        ({"words": {"FS": "ext4", "\udfff": "1"}}, "does not say how it was made"),
         ({"state": "interrupted"}, "did not end in order"),
         ({"exit_status": 1}, "did not end in order"),
         ({"workload": {"argv": ["fio", "--time_based"]}}, "a clock or its own results end"),
@@ -216,6 +219,21 @@ def test_pairs_end_when_the_interval_is_narrow_and_the_verdict_is_kept(stub: Stu
     assert "confirmed: the remedy saves time" in verdict(stub.sweep)
     kept = json.loads((stub.folder / "run/verify/1.json").read_text())
     assert (kept["verdict"], kept["what"], len(kept["pairs"])) == ("confirmed", WHAT, 4)
+
+
+HOSTILE = "full 1 time\x1b[31m\u202e\nverdict      confirmed"
+
+
+@pytest.mark.parametrize("name", ["what", "test"])
+def test_texts_of_a_stranger_stay_in_their_line(stub: StubSweeps, name: str) -> None:
+    walls(stub, [18.0], [13.0])
+    remedy = {**FINDING["remedy"], "text": HOSTILE} if name == "what" else None
+    make_run(stub.folder, {**FINDING, name: HOSTILE, "remedy": remedy})
+    done = verify(stub, "MOST=2")
+    shown = done.stderr + (verdict(stub.sweep) if name == "what" else "")
+    assert "full 1 time\\x1b[31m\\u202e" in shown and "Traceback" not in shown
+    assert all(letter.isprintable() or letter == "\n" for letter in shown)
+    assert shown.count("\nverdict ") == 0
 
 
 def test_pairs_go_on_to_the_limit_if_the_interval_stays_wide(stub: StubSweeps) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from workloads.cli.options import VARIABLES
 from workloads.sweep.sweep_plan import SweepPlan
+from workloads.system.visible import one_line
 
 _TRACING = {"off": "off: recording takes time of its own", "on": "as the words say: it is the cause itself"}
 
@@ -22,8 +23,8 @@ def finding_rows(plan: SweepPlan) -> list[tuple[str, str]]:
     runs = plan.most_reps or plan.reps
     pairs = f"{plan.reps} to {runs} pairs" if runs > plan.reps else f"{runs} pairs"
     return [
-        ("finding", f"{finding['number']} of {finding['run']}: {finding['what']}"),
-        ("remedy", f"{finding['remedy']['text']}: {words_text(words)}"),
+        ("finding", f"{finding['number']} of {finding['run']}: {one_line(finding['what'])}"),
+        ("remedy", f"{one_line(finding['remedy']['text'])}: {words_text(words)}"),
         ("predicted", f"{value_s:.3g} s less, between {low_s:.3g} and {high_s:.3g} s"),
         (
             "goal",

@@ -9,3 +9,8 @@ def visible(text: str) -> str:
     width, and bytes that could not be decoded.
     """
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(text: str) -> str:
+    """Return foreign text without line ends, which would make lines of their own among ours."""
+    return " ".join(text.split())
