@@ -207,6 +207,7 @@ def test_run_without_anything_that_stands_out_says_so() -> None:
     assert "  nothing stands out" in shown.splitlines() and "not found:   a lock" in shown.splitlines()
 
 
+@pytest.mark.usefixtures("words_only")
 def test_report_text_mail_page_and_terminal_have_the_same_screen(tmp_path: Path) -> None:
     run = decaying_ext3(13, 400).write(tmp_path / "r")
     terminal = make_report(run)
@@ -217,6 +218,7 @@ def test_report_text_mail_page_and_terminal_have_the_same_screen(tmp_path: Path)
     assert "Where the time went" in (run / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("words_only")
 @pytest.mark.parametrize("spec", [Spec(), Spec(block=[request(START_NS, 8)])])
 def test_run_with_nearly_nothing_has_a_screen(tmp_path: Path, spec: Spec) -> None:
     run = spec.write(tmp_path / "r")
@@ -225,6 +227,7 @@ def test_run_with_nearly_nothing_has_a_screen(tmp_path: Path, spec: Spec) -> Non
     assert len(lines) <= 40 and any(line.startswith("WHERE THE TIME WENT: not known") for line in lines)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_findings_file_has_what_programs_read(tmp_path: Path) -> None:
     run = decaying_ext3(13, 400).write(tmp_path / "r")
     make_report(run)

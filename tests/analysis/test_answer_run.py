@@ -35,6 +35,7 @@ def case_of(path: Path) -> Case:
     return Case(run, tables, results, measure_ledger(results.path, results.threads, results.window.work_s))
 
 
+@pytest.mark.usefixtures("words_only")
 def test_rows_of_time_sum_to_the_path_and_end_with_what_is_not_known(tmp_path: Path) -> None:
     path = write(tmp_path / "run", fsync_of_a_child())
     spent = time_spent(case_of(path))
@@ -102,6 +103,7 @@ def test_evidence_of_a_finding_is_not_folded(tmp_path: Path) -> None:
     assert folded(one) >= folded(locks) == set()
 
 
+@pytest.mark.usefixtures("words_only")
 def test_folded_sections_are_named_and_whole_elsewhere(tmp_path: Path) -> None:
     path = write(tmp_path / "run", fsync_of_a_child())
     make_report(path)

@@ -27,8 +27,7 @@ HOGGED = (
 
 
 def test_hog_is_found_by_name(tmp_path: Path) -> None:
-    # a program that followed the recorder on a CPU seems to be the recorder on the path
-    shares = [share(6.0), ready(3.0, OTHER, NOT_LOGGED), ready(1.0, RECORDER, NOT_LOGGED)]
+    shares = [share(6.0), ready(3.6, OTHER, NOT_LOGGED), ready(0.4, RECORDER, NOT_LOGGED)]
     (finding,) = cpu_taken.find(case_of(tmp_path / "r", spec_of(*HOGGED), path_of(shares)))
     assert finding.cost.value_s == pytest.approx(3.6, rel=1e-3)
     assert finding.certainty == Certainty.SURE
