@@ -55,6 +55,7 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps)],
             certainty=certainty,
             doubt=doubt,
+            no_remedy="the programs' own locks are part of what is run",
             test=f"without {first if named else 'it'}, or with a lock file for each: {case.command()}",
             lines=frozenset({KEY}),
         )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from analysis import units
 from analysis.causes.roles import FILESYSTEM
 from analysis.findings.finding import Evidence, Finding, Where
+from analysis.findings.remedies import without_options
 from analysis.findings.rule import Case, Rule
 from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.share import Share
@@ -58,6 +59,8 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=_evidence(case),
             certainty=case.certainty("", low),
             doubt="",
+            remedy=without_options(case, TRANSFORMS, case.cost(value, low, high)),
+            no_remedy="MOUNT= has no option that asks for this work",
             test=f"{without}: {case.command(**more)}",
             lines=frozenset(line.key for line in ledger.lines if any(map(_is_theirs, line.shares))),
         )

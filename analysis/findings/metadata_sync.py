@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.findings.finding import Finding
+from analysis.findings.remedies import without_options
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
     account_evidence,
@@ -52,6 +53,8 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps)],
             certainty=certainty,
             doubt=doubt,
+            remedy=without_options(case, OPTIONS, cost),
+            no_remedy="MOUNT= has no option that asks for these commits",
             test=f"{without}{case.command()}",
             lines=frozenset({COMMIT}),
         )

@@ -15,11 +15,13 @@ from analysis.findings.at_device import (
     device_time,
     disk_names,
     ms,
+    on_ram,
     path_evidence,
     size,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
+from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.app.memory import increase
 from analysis.measures.at_device.split import Why
@@ -67,6 +69,8 @@ def _find(case: Case) -> Sequence[Finding]:
             evidence=evidence,
             certainty=sure,
             doubt=doubt,
+            remedy=on_ram(case, cost),
+            no_remedy=why_no_ram(case),
             test=f"{test}: {case.command()}",
             lines=again.lines,
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from analysis import units
 from analysis.findings.finding import Cost, Remedy
 from analysis.findings.rule import Case
+from analysis.measures.ledger import OTHERS, READY_LINE
 from analysis.measures.waits.sleeps import Sleeps
 from analysis.rundir.run import dig
 
@@ -47,7 +48,7 @@ def one_thread(case: Case, cost: Cost) -> Remedy | None:
     threads = _threads(case)
     if threads is None:
         return None
-    saved = case.ledger.wall_s - threads * (case.ledger.wall_s - cost.value_s)
+    saved = case.ledger.wall_s - _alone_s(case, threads, cost)
     if not case.counts(saved):
         return None
     return Remedy({"THREADS": "1"}, "one thread", Cost(saved, 0.0, max(saved, cost.high_s)))
@@ -58,8 +59,16 @@ def why_not_one_thread(case: Case, cost: Cost) -> str:
     threads = _threads(case)
     if threads is None:
         return "the run has no number of threads (THREADS=) that divides the same work"
-    alone = threads * (case.ledger.wall_s - cost.value_s)
-    return f"one thread would do the work of {threads} in about {units.seconds(alone)} s, no less than now"
+    alone_s = units.seconds(_alone_s(case, threads, cost))
+    return f"one thread would do the work of {threads} in up to {alone_s} s, which is no less than now"
+
+
+def _alone_s(case: Case, threads: int, cost: Cost) -> float:
+    """What all threads do, one after another: no waits for the cause, none for a CPU that another has."""
+    ledger = case.ledger
+    lines = [ledger.line(key) for key in (READY_LINE, OTHERS)]
+    ready_s = ledger.seconds(sum(line.ns for line in lines if line is not None))
+    return threads * max(ledger.wall_s - cost.value_s - ready_s, 0.0)
 
 
 def _threads(case: Case) -> int | None:
@@ -80,3 +89,14 @@ def noatime(case: Case, sleeps: Sleeps, cost: Cost) -> Remedy | None:
     kept = [option for option in options if option not in ("", "atime", "relatime", "strictatime")]
     saved = Cost(min(reading, cost.value_s), 0.0, cost.high_s)
     return Remedy({"MOUNT": ",".join([*kept, "noatime"])}, "no access times", saved)
+
+
+def without_options(case: Case, names: tuple[str, ...], cost: Cost) -> Remedy | None:
+    """The mount without options that begin so, if MOUNT= has some: "compress=zstd" begins with compress."""
+    words = words_of(case)
+    options = [option for option in words.get("MOUNT", "").split(",") if option]
+    left_out = [option for option in options if option.startswith(names)]
+    if not left_out:
+        return None
+    kept = ",".join(option for option in options if option not in left_out)
+    return Remedy({"MOUNT": kept}, f"no {', '.join(left_out)}", Cost(cost.value_s, 0.0, cost.high_s))

@@ -13,6 +13,7 @@ from analysis import units
 from analysis.discovery import find_listed
 from analysis.findings.finding import Certainty, Cost, Finding
 from analysis.findings.order import Kind, ordered
+from analysis.findings.prediction import bounded
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
 from analysis.measures.waits.sleeps import Sleeps
@@ -115,6 +116,9 @@ class Found:
 def _testable(finding: Finding, case: Case) -> Finding:
     """The finding without a remedy if make verify can't repeat its run, with the reason."""
     why = case.why_not_repeatable
+    if not why and finding.remedy is not None:
+        remedy = bounded(finding.remedy, case.run, case.results.threads, case.ledger.wall_s)
+        return replace(finding, remedy=remedy)
     if not why:
         return finding
     test = finding.test

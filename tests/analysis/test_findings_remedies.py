@@ -14,7 +14,8 @@ import pytest
 from analysis import findings as folder
 from analysis.answer import findings_json
 from analysis.findings import remedies
-from analysis.findings.finding import Cost
+from analysis.findings.finding import Cost, Remedy
+from analysis.findings.prediction import bounded
 from analysis.findings.rule import Case, Rule, find_all
 from tests.analysis.cpu_cases import case_of as cpu_case
 from tests.analysis.cpu_cases import on_cpu, path_of, share, spec_of
@@ -108,6 +109,44 @@ def test_one_thread_is_a_remedy_where_it_is_predicted_to_be_faster(
     assert (None if found is None else found.saved.value_s) == pytest.approx(saved_s)
     assert found is None or found.words == {"THREADS": "1"}
     assert remedies.why_not_one_thread(case, cost)
+
+
+@pytest.mark.parametrize(
+    ("mount", "expected"),
+    [
+        ("noatime,compress=zstd:3", "noatime"),
+        ("compress", ""),
+        ("compress-force=lzo", ""),
+        ("noatime", None),
+        ("", None),
+    ],
+)
+def test_mount_options_are_left_out_by_name(tmp_path: Path, mount: str, expected: str | None) -> None:
+    case = case_of(tmp_path / "r", words={"FS": "btrfs", "MOUNT": mount})
+    found = remedies.without_options(case, ("compress",), Cost(1.0, 1.0, 1.0))
+    assert (None if found is None else found.words["MOUNT"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "saved_s"),
+    [
+        ({"machine": {"cpus": 1}}, 4.0),  # 6 of the 10 s are on one CPU
+        ({"machine": {"cpus": 2}}, 7.0),
+        ({"machine": {"cpus": 2}, "workload": {"cpus": [1]}}, 4.0),
+        ({"machine": {}}, 9.0),
+    ],
+)
+def test_remedy_saves_no_cpu_time_of_the_workload(
+    tmp_path: Path, facts: dict[str, Any], saved_s: float
+) -> None:
+    case = case_of(tmp_path / "r", **facts)
+    remedy = Remedy({"MKFS": "-J size=1024"}, "a journal of 1 GB", Cost(9.0, 0.0, 9.5))
+    found = bounded(remedy, case.run, case.results.threads, 10.0)
+    assert found.saved.value_s == pytest.approx(saved_s)
+    assert found.saved.high_s == pytest.approx(9.5 if saved_s == 9.0 else saved_s)
+    assert ("full" in found.text) == (saved_s < 9.0)
+    more_cpus = replace(remedy, words={"CPUS": ""})
+    assert bounded(more_cpus, case.run, case.results.threads, 10.0) == more_cpus
 
 
 def test_remedy_is_json_and_the_reason_of_none_too(tmp_path: Path) -> None:
