@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The apparatus below a disk file: loop workers, and the file system and disk that have the file.
 
-What ready workers waited for a CPU that other programs had is theirs (cpu_taken.py), not the apparatus's.
+What ready workers waited for a CPU that other programs had is theirs (cpu_taken.py), not the apparatus's. So
+is what requests waited in it while it served others' (other_requests.py, background.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from analysis import units
 from analysis.causes.roles import DISK
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy, Where
 from analysis.findings.remedies import ram_words, why_no_ram
 from analysis.findings.rule import Case, Rule
+from analysis.measures.at_device.split import Why
 from analysis.measures.critical_path.ends import APPARATUS, DEVICE, end_of
 from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.share import Share
@@ -31,10 +34,27 @@ def is_apparatus(share: Share) -> bool:
     return share.is_below or share.role == DISK or share.kind == Kind.OTHER_DISK
 
 
+def _shares(case: Case) -> list[Share]:
+    """The apparatus's shares; of a loop device's only the part in which it did not serve others' requests."""
+    shares = case.ledger.shares(is_apparatus)
+    time = case.results.device_time
+    whole = sum(share.ns for share in shares if share.is_below)
+    if time is None or not whole:
+        return shares
+    others = sum(time.of[why].machinery_ns for why in (Why.OTHERS, Why.BACKGROUND) if why in time.of)
+    left = max(1 - others / whole, 0.0)
+    return [
+        replace(share, ns=round(left * share.ns), weak_ns=round(left * share.weak_ns))
+        if share.is_below
+        else share
+        for share in shares
+    ]
+
+
 def find(case: Case) -> Sequence[Finding]:
     """One finding for the whole run."""
     ledger, run = case.ledger, case.run
-    shares = ledger.shares(is_apparatus)
+    shares = _shares(case)
     ns, weak_ns = sum(share.ns for share in shares), sum(share.weak_ns for share in shares)
     value, low, high = ledger.cost(ns, weak_ns)
     if ledger.basis != PATH or not case.counts(value):
@@ -64,7 +84,7 @@ def find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"What serves {name}, not the disk itself, took {case.of_wall(value)}.",
+            what=f"What serves {name} in software, not the disk below, took {case.of_wall(value)}.",
             because=(
                 f"It is: {', '.join(named)}.",
                 f"The disk had requests of the path for {units.seconds(ledger.seconds(own))} s.",

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from analysis.findings.finding import Certainty, Cost, Evidence, Remedy, Where
 from analysis.findings.remedies import ram_words, words_of
 from analysis.findings.rule import Case
-from analysis.measures.at_device.split import DeviceTime, WhyTime
+from analysis.measures.at_device.served import How
+from analysis.measures.at_device.split import DeviceTime, Others, WhyTime
 from analysis.rundir.devices import with_requests
 from analysis.rundir.run import as_int, dig
 from analysis.units import bytes_, figures
@@ -115,3 +116,26 @@ def path_evidence(case: Case, time: WhyTime, rows: Mapping[str, object]) -> Evid
 def device_time(case: Case) -> DeviceTime | None:
     """The split of the path's time at requests, if the ledger is the path's."""
     return case.results.device_time if case.ledger.basis == "path" else None
+
+
+def added_text(others: Others, theirs: str) -> str:
+    """What others' requests added to each of the workload's, and how that is known."""
+    took = f"The workload's requests took {ms(others.with_ns)}"
+    if others.how == How.IN_TURN:
+        return (
+            f"{took} each (mean), {ms(others.added_ns)} of it while the disk, which serves one request at a"
+            f" time, served {theirs}."
+        )
+    if others.how == How.BEHIND:
+        return f"{took} each (mean), {ms(others.added_ns)} of it until {theirs} that were ahead had ended."
+    return f"{took} each (mean) with {theirs} under way, {ms(others.without_ns)} without."
+
+
+def added_doubt(others: Others) -> str:
+    """Why the excess is no exact account."""
+    return {
+        How.NOT: "there is nothing to compare with: no request of the workload's was without these",
+        How.COMPARED: "the excess is a difference of means",
+        How.IN_TURN: "that the disk serves one request at a time is concluded from when they ended",
+        How.BEHIND: "the excess is a fit: of the time until requests ahead had ended",
+    }[others.how]

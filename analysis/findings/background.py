@@ -9,11 +9,12 @@ import numpy as np
 
 from analysis.findings.at_device import (
     added,
+    added_doubt,
+    added_text,
     certainty_of,
     cost_of,
     device_time,
     disk_names,
-    ms,
     path_evidence,
     remedy,
     size,
@@ -64,23 +65,20 @@ def _find(case: Case) -> Sequence[Finding]:
     evidence = [path_evidence(case, slow, {"cause": "request"})]
     doubt = ""
     if work.with_ns:
-        because.append(
-            f"The workload's requests took {ms(work.with_ns)} with one of these under way,"
-            f" {ms(work.without_ns)} {'but for the wait for its end' if work.is_behind else 'without'}."
-        )
+        because.append(added_text(work, "these"))
         evidence.append(
             Evidence(
                 "block",
                 {"in_workload": True},
-                "mean queue to completion, with such requests under way",
+                "mean queue to completion, with such requests under way, against without their part",
                 "ns",
                 work.with_ns,
                 work.without_ns,
             )
         )
-        doubt = "the excess is a difference of means"
+        doubt = added_doubt(work)
     elif not work.is_compared:
-        doubt = "there is nothing to compare with: no request of the workload's was without these"
+        doubt = added_doubt(work)
     evidence.append(
         Evidence(
             "block", {"why": list(works)}, "bytes", "B", float(sum(one[1] for one in works.values())), None

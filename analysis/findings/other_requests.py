@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.findings.at_device import (
+    added_doubt,
+    added_text,
     certainty_of,
     cost_of,
     device_time,
     disk_names,
-    ms,
     path_evidence,
     seconds,
     size,
@@ -34,32 +35,29 @@ def _find(case: Case) -> Sequence[Finding]:
         return []
     names = ", ".join(others.names)
     own_s = case.ledger.seconds(others.own_ns)
-    because = [f"{names} had {others.requests:,} requests of {size(others.bytes)} there meanwhile."]
+    because = [f"Meanwhile these had {others.requests:,} requests of {size(others.bytes)} there."]
     evidence = [path_evidence(case, slow, {"cause": "request"})]
     doubt = ""
     if others.with_ns:
-        because.append(
-            f"The workload's requests took {ms(others.with_ns)} with one of theirs under way,"
-            f" {ms(others.without_ns)} {'but for the wait for its end' if others.is_behind else 'without'}."
-        )
+        because.append(added_text(others, "theirs"))
         evidence.append(
             Evidence(
                 "block",
                 {"in_workload": True},
-                "mean queue to completion, with requests of others under way",
+                "mean queue to completion, with requests of others under way, against without their part",
                 "ns",
                 others.with_ns,
                 others.without_ns,
             )
         )
         if own_s < 0.9 * cost.value_s:
-            doubt = f"the excess is a {'fit' if others.is_behind else 'difference of means'}"
+            doubt = added_doubt(others)
     elif not others.is_compared:
         because.append(
             f"No request of the workload's was without theirs: {seconds(cost.value_s)} is their part of the"
             " bytes."
         )
-        doubt = "there is nothing to compare with: no request of the workload's was without theirs"
+        doubt = added_doubt(others)
     if own_s >= 0.01 * cost.value_s:
         because.append(f"{seconds(own_s)} of it was with their requests themselves.")
     sure, doubt = certainty_of(case, cost, doubt)
@@ -69,8 +67,8 @@ def _find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"Requests of other programs ({names}) at {disk_names(case)} held the workload up:"
-            f" {case.of_wall(cost.value_s)}.",
+            what=f"The workload waited {case.of_wall(cost.value_s)} while {disk_names(case)} served requests"
+            f" of other programs: {names}.",
             because=because,
             where=where_of(slow),
             cost=cost,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import heapq
 import random
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.measures.at_device.served import excess_of
+from analysis.measures.at_device.served import How, excess_of
 from analysis.measures.at_device.split import DeviceTime, Why
 from analysis.measures.at_device.traits import LEAST_CHAIN, first_reads, small_streaming_reads
+from analysis.measures.critical_path.stretches import Mask
 from analysis.tables.block import Block
 from analysis.tables.store import Categorical
 from tests.analysis.device_cases import DIRECT, HELD, case_of, one
@@ -148,8 +150,49 @@ def test_request_that_waits_for_the_end_of_others_is_told_without_comparison(ser
     assert found.met.all()
     excess = (found.share * took).sum()
     if serves_first:
-        assert found.is_behind
+        assert found.how == How.BEHIND
         assert excess == pytest.approx(to_go.sum(), rel=0.02)
         assert found.without_ns == pytest.approx(10_000, rel=0.1)
     else:
         assert found.low.sum() == pytest.approx(0, abs=0.05 * own.size)
+
+
+def _closed(
+    rng: np.random.Generator, clients: int, servers: int, least_us: float, most_us: float
+) -> tuple[Block, Mask]:
+    """Clients that each send a request as the one before ends, at a disk of so many servers.
+
+    Returns the requests, and which are of the first client.
+    """
+    events = [(float(rng.uniform(0, 100)), client) for client in range(clients)]
+    free, own, begin, took = [0.0] * servers, [], [], []
+    for _ in range(4_000):
+        t, client = heapq.heappop(events)
+        start = max(t, free[0])
+        end = start + float(rng.uniform(least_us, most_us))
+        heapq.heapreplace(free, end)
+        begin.append(round(t * 1e3))
+        took.append(round((end - t) * 1e3))
+        own.append(client == 0)
+        heapq.heappush(events, (end + float(rng.exponential(20)), client))
+    return _block(begin, took), np.array(own)
+
+
+@pytest.mark.parametrize("clients", [2, 17])
+@pytest.mark.parametrize("spread", [0.02, 0.5])
+def test_disk_that_serves_one_at_a_time_is_told_from_others(clients: int, spread: float) -> None:
+    """Others' requests are always under way, and as many: neither comparison nor slope can tell."""
+    rng = np.random.default_rng(clients)
+    least, most = 400 * (1 - spread), 400 * (1 + spread)
+    for servers in (1, 64):
+        block, own = _closed(rng, clients, servers, least, most)
+        found = excess_of(block, np.flatnonzero(own), own, ~own)
+        took = (block.complete_ns - block.queue_ns)[own]
+        if servers == 1:
+            assert found.how == How.IN_TURN
+            # but for its own turn
+            assert (found.share * took).mean() == pytest.approx(took.mean() - 400_000, rel=0.1)
+            assert found.without_ns == pytest.approx(400_000, rel=0.1)
+        else:
+            assert found.how != How.IN_TURN
+            assert found.low.mean() < 0.05

@@ -39,7 +39,7 @@ def test_excess_of_others_is_their_cost(tmp_path: Path) -> None:
     assert found.cost.value_s == pytest.approx(200 * 400e-6, rel=0.05)
     assert found.cost.low_s <= 200 * 400e-6 <= found.cost.high_s * 1.05
     assert found.certainty == "likely"
-    assert "(dd)" in found.what
+    assert found.what.endswith("served requests of other programs: dd.")
     assert "0.505 ms" in " ".join(found.because)
     assert "0.105 ms" in " ".join(found.because)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from analysis.measures.critical_path.below import find_below
+from analysis.measures.critical_path.causes import is_idle
 from analysis.measures.critical_path.ends import apparatus_time, ends
 from analysis.report import make_report
-from tests.analysis.schedules import Schedule
-from tests.analysis.test_critical_path import APP, LOOP, MS, RECORDER, measured, write
+from tests.analysis.schedules import DEV, STATES, Schedule
+from tests.analysis.test_critical_path import APP, JBD2, LOOP, MS, RECORDER, measured, write
 
 
 def read_of_a_loop_device(is_told: bool = True) -> Schedule:
@@ -59,6 +62,25 @@ def test_path_is_divided_below_a_loop_device(tmp_path: Path, is_told: bool) -> N
     assert round(request.device_ns / MS) == 800 - 111
     time = apparatus_time(found.shares)
     assert round(time.loop_ns / MS) == round(time.ns / MS) == (119 if is_told else 89)
+
+
+def test_worker_that_had_no_work_as_the_request_came_is_not_waited_for() -> None:
+    """Another worker of the loop device runs before the request ends: it had slept until then."""
+    schedule = read_of_a_loop_device(is_told=False)
+    schedule.switch(0, 0, JBD2, cpu=2)
+    schedule.switch(5, JBD2, 0, cpu=2)
+    schedule.wake(600, JBD2, RECORDER)
+    schedule.switch(601, 0, JBD2, cpu=2)
+    schedule.switch(620, JBD2, 0, cpu=2)
+    intervals = schedule.intervals(900)
+    request = schedule.requests[-1]
+    is_worker = np.isin(intervals.numbers, (LOOP, JBD2))
+    idle = is_idle(intervals, is_worker, STATES)
+    (issue, complete) = (np.array([request[name]]) for name in ("issue", "complete"))
+    not_told = np.zeros(1, dtype=np.int64)
+    below = find_below(np.array([DEV]), issue, complete, not_told, not_told, intervals, is_worker, idle)
+    assert intervals.numbers[below.worker[0]] == LOOP
+    assert below.worker_until_ns[0] == 200
 
 
 def test_report_tells_the_disk_below_from_the_loop_device(tmp_path: Path) -> None:

@@ -8,18 +8,23 @@ others more often, which does not mean that they made it long.
 
 The share of the excess is 1 - mean(without) / mean(with), of queue to completion.
 
-Where too few requests are without the others', a line is fitted to those that met them: queue to completion
-by what the other's request still had to go then. When a request is queued, the other's is at any point of its
-time: if the device serves it first, each nanosecond that it still has to go is one for the request, and the
-slope is 1; if it serves both at once, it is 0. The excess is then the slope times what was still to go.
+Where too few requests are without the others', and the device serves one request at a time (in_turn.py), the
+excess is the time in which it served others'.
+
+Else a line is fitted to those that met them: queue to completion by what the other's request still had to go
+then. When a request is queued, the other's is at any point of its time: if the device serves it first, each
+nanosecond that it still has to go is one for the request, and the slope is 1; if it serves both at once, it
+is 0. The excess is then the slope times what was still to go.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
+from analysis.measures.at_device.in_turn import InTurn
 from analysis.measures.common.timeline import F64
 from analysis.measures.critical_path.stretches import Mask, spans
 from analysis.tables.block import Block
@@ -28,6 +33,15 @@ from analysis.tables.store import I64
 LEAST_COMPARED = 20  # requests on either side
 COMPARED_MOST = 400_000  # requests that are looked at; of more, every n-th
 SIZES = 40  # size classes, by powers of two
+
+
+class How(StrEnum):
+    """How the excess is known."""
+
+    NOT = "not"
+    COMPARED = "compared"  # with requests that met none of the others'
+    IN_TURN = "in turn"
+    BEHIND = "behind"  # by the line
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,7 @@ class Excess:
     high: F64
     met: Mask  # queued while one of the others' was under way
     is_compared: Mask  # met, and its kind could be compared
-    is_behind: bool  # by the line: there were too few requests without the others'
+    how: How  # of the kinds that were compared, the last
     with_ns: float  # means over the compared kinds, weighted by the asked requests that met others
     without_ns: float
 
@@ -64,7 +78,7 @@ def excess_of(block: Block, asked: I64, own: Mask, others: Mask) -> Excess:
     kinds, asked_kinds = kind_of(block, compared), kind_of(block, asked)
     is_with = _touch(busy.begin, busy.end, block.queue_ns[compared], 0)
     took = (block.complete_ns[compared] - block.queue_ns[compared]).astype(np.float64)
-    ahead = _Ahead.of(block, in_way)
+    ahead, in_turn = _Ahead.of(block, in_way), InTurn.of(block, in_way)
     for kind in np.unique(asked_kinds[found.met]).tolist():
         mine = kinds == kind
         slow = took[mine & is_with]
@@ -76,19 +90,25 @@ def excess_of(block: Block, asked: I64, own: Mask, others: Mask) -> Excess:
         fast = took[mine & ~_touch(busy.begin, busy.end, block.queue_ns[compared], some_time)]
         if fast.size >= LEAST_COMPARED:
             ratio, error = ratio_of_means(fast, slow)
-            found.add(at, 1 - ratio, error, float(slow.mean()), float(fast.mean()))
+            found.add(How.COMPARED, at, 1 - ratio, error, float(slow.mean()), float(fast.mean()))
             continue
-        to_go = ahead.still_to_go(block.queue_ns[compared[mine & is_with]])
+        met = compared[mine & is_with]
+        length = np.maximum(block.complete_ns[asked[at]] - block.queue_ns[asked[at]], 1)
+        if in_turn.fits(block, met):
+            with_ns = float(slow.mean())
+            without_ns = with_ns - float(in_turn.waited_ns(block, met).mean())
+            part = in_turn.waited_ns(block, asked[at]) / length
+            found.add(How.IN_TURN, at, 1.0, 0.0, with_ns, without_ns, part)
+            continue
+        to_go = ahead.still_to_go(block.queue_ns[met])
         usual = to_go < ahead.longest_ns
         slope, error = _slope(to_go[usual], slow[usual])
         if usual.sum() < LEAST_COMPARED or slope - 2 * error <= 0:
             continue
-        length = np.maximum(block.complete_ns[asked[at]] - block.queue_ns[asked[at]], 1)
         part = ahead.still_to_go(block.queue_ns[asked[at]]) / length
         with_ns = float(slow[usual].mean())
         without_ns = max(with_ns - slope * float(to_go[usual].mean()), 0.0)
-        found.add(at, slope, error, with_ns, without_ns, part)
-        found.is_behind = True
+        found.add(How.BEHIND, at, slope, error, with_ns, without_ns, part)
     return found.made()
 
 
@@ -101,7 +121,7 @@ class _Found:
     high: F64
     met: Mask
     is_compared: Mask
-    is_behind: bool = False
+    how: How = How.NOT
     count: int = 0
     with_ns: float = 0.0  # sums, weighted by count
     without_ns: float = 0.0
@@ -113,9 +133,17 @@ class _Found:
         return cls(np.zeros(size), np.zeros(size), np.zeros(size), no, no.copy())
 
     def add(
-        self, at: Mask, share: float, error: float, with_ns: float, without_ns: float, part: F64 | float = 1.0
+        self,
+        how: How,
+        at: Mask,
+        share: float,
+        error: float,
+        with_ns: float,
+        without_ns: float,
+        part: F64 | float = 1.0,
     ) -> None:
         """A kind: its rows, its share (of a part of each row's time) with standard error, its means."""
+        self.how = how
         self.share[at] = np.clip(share * part, 0, 1)
         self.low[at] = np.clip((share - 2 * error) * part, 0, 1)
         self.high[at] = np.clip((share + 2 * error) * part, 0, 1)
@@ -134,7 +162,7 @@ class _Found:
             self.high,
             self.met,
             self.is_compared,
-            self.is_behind,
+            self.how,
             self.with_ns / count,
             self.without_ns / count,
         )

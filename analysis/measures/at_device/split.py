@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.at_device.pieces import AtRequests, Part, at_requests, is_within, woken_ns
-from analysis.measures.at_device.served import excess_of, kind_of, ratio_of_means
+from analysis.measures.at_device.served import How, excess_of, kind_of, ratio_of_means
 from analysis.measures.at_device.traits import (
     AHEAD,
     Traits,
@@ -97,6 +97,7 @@ class WhyTime:
     high_ns: float
     weak_ns: float
     queue_ns: float  # of ns: before the issue
+    machinery_ns: float  # of ns: with a loop device's worker
     requests: int  # on the path, each once
     bytes: int  # of these requests
     q2d_ns: float  # their mean queue to issue
@@ -128,7 +129,12 @@ class Others:
     without_ns: float  # of as large ones that met none
     own_ns: float  # time of the path at others' requests themselves
     is_compared: bool  # false: the share is that of the bytes, as nothing could be compared
-    is_behind: bool  # there was none without: without_ns is what is left without waiting for theirs to end
+    how: How  # NOT: nothing could be compared, or none met others
+
+    @property
+    def added_ns(self) -> float:
+        """What theirs added to a request that met them."""
+        return self.with_ns - self.without_ns
 
 
 @dataclass(frozen=True)
@@ -318,7 +324,7 @@ class _Split:
             is_asked = self.has_row & (asked[index] == at.row) & ~itself & pieces
             for target, source in ((value, share), (lows, low), (highs, high)):
                 target[is_asked] = source[index[is_asked]]
-            if excess.is_behind:
+            if excess.how == How.BEHIND:
                 # who waits for a place in the queue waits for all who have one: as many as each has requests
                 waits = is_asked & excess.met[index] & (at.part == Part.QUEUE)
                 count = self._requests_share(mask, own)
@@ -334,7 +340,7 @@ class _Split:
             without_ns=excess.without_ns if is_compared else 0.0,
             own_ns=own_ns,
             is_compared=is_compared,
-            is_behind=excess.is_behind,
+            how=excess.how,
         )
 
     def _work_rows(self, mask: Mask) -> I64:
@@ -533,6 +539,7 @@ class _Split:
             high_ns=float((high * self.ns).sum()),
             weak_ns=float(ns[at.weak].sum()),
             queue_ns=float(ns[at.part == Part.QUEUE].sum()),
+            machinery_ns=float(ns[at.part == Part.MACHINERY].sum()),
             requests=int(np.unique(at.request[mine]).size),
             bytes=int(block.bytes[rows].sum(dtype=np.int64)),
             q2d_ns=float((block.issue_ns[rows] - block.queue_ns[rows]).mean()) if rows.size else 0.0,

@@ -5,8 +5,9 @@
 
 The recorder tells when the disk below had its part, where the loop device does direct I/O. The worker is the
 one that ran as that was sent: of all that ever worked for a loop device, the last that came to a CPU. Where
-the recorder does not tell (flushes, discards, without direct I/O), the worker is the last one that came to a
-CPU before the request completed, a weak link; the time after its run is the device's as a whole.
+the recorder does not tell (flushes, discards, without direct I/O, a file that is on no disk), the worker is
+the one that was at work as the request was issued, or else the first that was woken afterwards: a weak link.
+The time after it fell asleep for want of work is the device's as a whole.
 """
 
 from __future__ import annotations
@@ -44,28 +45,84 @@ def find_below(
     end_us: I64,
     intervals: Intervals,
     is_worker: Mask,
+    is_idle: Mask,
 ) -> Below:
-    """begin_us, end_us: of the disk below, since the issue; an end of 0: not told. is_worker: threads."""
+    """begin_us, end_us: of the disk below, since the issue; an end of 0: not told. is_worker: threads.
+
+    is_idle: intervals asleep for want of work.
+    """
     is_told = end_us > 0
     begin = np.where(is_told, np.minimum(issue_ns + begin_us * US, complete_ns), issue_ns)
     end = np.where(is_told, np.minimum(issue_ns + end_us * US, complete_ns), issue_ns)
     end = np.maximum(begin, end)
-    rows = np.flatnonzero((intervals.state == State.RUNNING) & is_worker[intervals.thread])
-    rows = rows[np.argsort(intervals.begin[rows], kind="stable")]
-    worker = np.full(issue_ns.size, NONE, dtype=np.int32)
-    until = issue_ns
-    if rows.size:
-        until_when = np.where(is_told, begin, complete_ns)
-        at = np.searchsorted(intervals.begin[rows], until_when, side="right") - 1
-        # of several that ran, the last that came; if it had left again, the one that stayed longest
-        run_end = intervals.end[rows]
-        latest = np.maximum.accumulate(run_end)
-        longest = np.maximum.accumulate(np.where(run_end == latest, np.arange(rows.size), 0))
-        last = np.maximum(at, 0)
-        chosen = np.where(run_end[last] < until_when, longest[last], last)
-        is_found = (at >= 0) & (run_end[chosen] > issue_ns)
-        is_found &= is_told | (dev >> MINOR_BITS == LOOP_MAJOR)
-        worker = np.where(is_found, intervals.thread[rows[chosen]], NONE).astype(np.int32)
-        until = np.where(is_found, np.minimum(run_end[chosen], until_when), issue_ns)
+    is_run = (intervals.state == State.RUNNING) & is_worker[intervals.thread]
+    runs = _Spells.of(intervals, is_run, np.arange(is_run.size))
+    is_loop = dev >> MINOR_BITS == LOOP_MAJOR
+    worker, until = runs.last(issue_ns, np.where(is_told, begin, issue_ns))
+    at_work, its_until = _at_work(intervals, is_worker, is_idle).first(issue_ns, complete_ns)
+    worker = np.where(is_told, worker, np.where(is_loop, at_work, NONE)).astype(np.int32)
+    until = np.where(is_told, until, np.where(is_loop, its_until, issue_ns))
     begin, end = np.where(is_told, begin, until), np.where(is_told, end, until)
     return Below(is_told, worker, (worker >= 0) & ~is_told, until, begin, end)
+
+
+def _at_work(intervals: Intervals, is_worker: Mask, is_idle: Mask) -> _Spells:
+    """When workers were at work: from the wake-up that gave them some until they slept for want of more."""
+    known = np.isin(intervals.state, (State.RUNNING, State.RUNNABLE, State.ASLEEP))
+    is_busy = known & ~is_idle & is_worker[intervals.thread]
+    is_first = np.ones(is_busy.size, dtype=np.bool_)
+    is_first[1:] = ~is_busy[:-1] | (intervals.thread[1:] != intervals.thread[:-1])
+    return _Spells.of(intervals, is_busy, np.cumsum(is_first))
+
+
+@dataclass(frozen=True)
+class _Spells:
+    """Spans of threads, by begin."""
+
+    thread: I32
+    begin: I64
+    end: I64
+    latest: I64  # of those that began before each, or with it: the one that ended last
+
+    @classmethod
+    def of(cls, intervals: Intervals, mask: Mask, number: I64) -> _Spells:
+        """Intervals of the mask; those of one number, which follow each other, are one span."""
+        rows = np.flatnonzero(mask)
+        first = rows[np.flatnonzero(np.diff(number[rows], prepend=NONE - 1))]
+        last = rows[np.flatnonzero(np.diff(number[rows], append=NONE - 1))]
+        order = np.argsort(intervals.begin[first], kind="stable")
+        end = intervals.end[last][order]
+        is_latest = end == np.maximum.accumulate(end) if end.size else end > 0
+        latest = np.maximum.accumulate(np.where(is_latest, np.arange(end.size), 0))
+        return cls(intervals.thread[first][order], intervals.begin[first][order], end, latest)
+
+    def last(self, after: I64, t: I64) -> tuple[I32, I64]:
+        """The last span begun by each moment t, or, if that is over, the one that lasted longest.
+
+        Its thread and its end, t at most. NONE, and `after`: none lasted until after that.
+        """
+        if not self.begin.size:
+            return np.full(t.size, NONE, dtype=np.int32), after
+        at = np.searchsorted(self.begin, t, side="right") - 1
+        last = np.maximum(at, 0)
+        chosen = np.where(self.end[last] < t, self.latest[last], last)
+        is_found = (at >= 0) & (self.end[chosen] > after)
+        thread = np.where(is_found, self.thread[chosen], NONE).astype(np.int32)
+        return thread, np.where(is_found, np.minimum(self.end[chosen], t), after)
+
+    def first(self, t: I64, before: I64) -> tuple[I32, I64]:
+        """The span in which each moment t is, or else the first that begins later, before a second moment.
+
+        Its thread and its end, that second moment at most. NONE, and t: none.
+        """
+        if not self.begin.size:
+            return np.full(t.size, NONE, dtype=np.int32), t
+        at = np.searchsorted(self.begin, t, side="right") - 1
+        last = np.maximum(at, 0)
+        over = np.where(self.end[last] <= t, self.latest[last], last)
+        is_in = (at >= 0) & (self.end[over] > t)
+        following = np.minimum(at + 1, self.begin.size - 1)
+        chosen = np.where(is_in, over, following)
+        is_found = is_in | ((at + 1 < self.begin.size) & (self.begin[following] < before))
+        thread = np.where(is_found, self.thread[chosen], NONE).astype(np.int32)
+        return thread, np.where(is_found, np.minimum(self.end[chosen], before), t)

@@ -12,7 +12,7 @@ from analysis.measures.critical_path.below import find_below
 from analysis.measures.critical_path.files import Files, files_of
 from analysis.measures.critical_path.intervals import Intervals
 from analysis.measures.critical_path.owners import KWORKER, Owners
-from analysis.measures.critical_path.stretches import I32, NONE
+from analysis.measures.critical_path.stretches import I32, NONE, Mask
 from analysis.measures.critical_path.walk import Requests
 from analysis.tables.block import Block
 from analysis.tables.path import Paths
@@ -81,8 +81,12 @@ def known_requests(
     functions: Mapping[int, str],
     paths: Paths | None,
     intervals: Intervals,
+    is_idle: Mask,
 ) -> KnownRequests:
-    """Requests of the disks; where a wake-up has none, bios of volumes. functions: names by number."""
+    """Requests of the disks; where a wake-up has none, bios of volumes. functions: names by number.
+
+    is_idle: intervals asleep for want of work.
+    """
     of_wake = np.full(wake.t_ns.size, NONE, dtype=np.int32)
     parts: list[tuple[Block, I64]] = []
     size = 0
@@ -109,7 +113,7 @@ def known_requests(
         is_held=np.isin(
             _rare_of(parts, "work_id"), [number for number, name in functions.items() if name in HELD_BY]
         ),
-        below=find_below(dev, issue, complete, *below, intervals, owners.serves_loop),
+        below=find_below(dev, issue, complete, *below, intervals, owners.serves_loop, is_idle),
     )
     filesystem = np.where(filesystem > 0, filesystem, dev)
     of_file, files = files_of(filesystem, _rare_of(parts, "ino"), queue, paths)

@@ -155,11 +155,12 @@ def measure_path(
     if events is not None:
         intervals = _with_events(intervals, events, owners)
     functions = tables.get(function.TABLE) or {}
+    is_kernel = np.array([recorded == KERNEL for recorded in owners.recorded], dtype=np.bool_)
+    idle = is_idle(intervals, is_kernel, switches.state.labels)
     requests = known_requests(
-        wakes_table, tables.block, tables.volume, owners, functions, tables.paths, intervals
+        wakes_table, tables.block, tables.volume, owners, functions, tables.paths, intervals, idle
     )
     wakes = make_wakes(wakes_table, requests.of_wake, requests.devs, intervals)
-    is_kernel = np.array([recorded == KERNEL for recorded in owners.recorded], dtype=np.bool_)
     causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks, is_kernel)
     is_workload = np.array([role == WORKLOAD for role in owners.role], dtype=np.bool_)
     voluntary = is_voluntary(causes)
@@ -175,7 +176,6 @@ def measure_path(
         return NoPath("no thread of the workload was seen to run")
     unlogged = make_unlogged(tables.get(thread_time.TABLE))
     occupancy = make_occupancy(switches, window.start_ns, window.end_ns, unlogged)
-    idle = is_idle(intervals, is_kernel, switches.state.labels)
     walk = Walk(intervals, wakes, requests.requests, occupancy, voluntary, idle, is_workload)
     try:
         if roots.is_one and stand_for(busy, roots) and _is_paused(walk, roots, voluntary):
