@@ -6,16 +6,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from analysis.answer.compared import page as answer_page
+from analysis.answer.compared import text as answer_text
+from analysis.answer.compared.answer import make_answer
+from analysis.answer.compared.compare_json import answer_facts
+from analysis.answer.compared.found import KindsFound, kinds_found
 from analysis.discovery import find_parts
 from analysis.errors import OptionError, ReportError
 from analysis.figures import compare as compare_figures
 from analysis.figures.compare.verdicts import make_picture
-from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
+from analysis.measures.compare.compared_run import LETTERS, Compared, compared, load
 from analysis.measures.compare.compared_sweeps import load_compared_sweeps
 from analysis.measures.compare.verdicts import Verdicts, judge
 from analysis.measures.compare.verdicts_of_runs import pairs_of_runs
@@ -33,7 +38,8 @@ from analysis.sections.compare.sweeps_document import make_sweeps_document, swee
 from analysis.sections.compare.verdict_tables import EXIT_CODES, as_json, sentence
 from analysis.sections.compare.verdict_tables import as_csv as verdicts_as_csv
 
-SCHEMA = 2
+SCHEMA = 3
+ANSWER = "answer.txt"  # the first screen alone, for a mail
 
 
 @dataclass(frozen=True)
@@ -103,23 +109,32 @@ def _check(paths: Sequence[Path], out: Path | None) -> None:
 
 def _of_runs(paths: Sequence[Path]) -> Comparison:
     """Several runs, side by side."""
-    runs = [load_compared(letter, path) for letter, path in zip(LETTERS, paths, strict=False)]
+    runs: list[Compared] = []
+    found: list[KindsFound] = []
+    for letter, path in zip(LETTERS, paths, strict=False):
+        loaded = load(path)  # a run at a time: its tables are large
+        found.append(kinds_found(loaded))
+        runs.append(compared(letter, loaded))
     full = make_document(runs)
     document = brief(full)
     verdicts = judge(pairs_of_runs(runs))
+    answer = make_answer(runs, found, full.banners, verdicts)
+    screen = answer_text.render(answer)
+    document = replace(document, answer=screen, answer_page=answer_page.render(answer))
     outputs: list[Output[CompareSource]] = find_parts(compare_figures, "OUTPUT", Output)
     source = CompareSource(runs, tags(runs), _bare(document), document.banners, verdicts)
     made = make_all(outputs, source)
-    return Comparison(full, document, verdicts, as_csv(runs), made, {"runs": _run_facts(runs)})
+    facts = {"runs": _run_facts(runs), **answer_facts(answer)}
+    return Comparison(full, document, verdicts, as_csv(runs), made, facts)
 
 
 def _of_sweeps(paths: Sequence[Path]) -> Comparison:
     """Sweeps: the same configurations on two kernels, or at two dates."""
-    compared = load_compared_sweeps(paths)
-    verdicts = judge(compared.pairs)
-    full = make_sweeps_document(compared, verdicts)
+    sweeps = load_compared_sweeps(paths)
+    verdicts = judge(sweeps.pairs)
+    full = make_sweeps_document(sweeps, verdicts)
     made = make_picture(verdicts, _bare(full), full.banners)
-    facts = {"runs": [], **sweep_facts(compared)}
+    facts = {"runs": [], **sweep_facts(sweeps)}
     return Comparison(full, brief(full), verdicts, verdicts_as_csv(verdicts), [made], facts)
 
 
@@ -139,6 +154,7 @@ def _files(comparison: Comparison, now: datetime) -> dict[str, bytes]:
         **as_json(comparison.verdicts),
     }
     files = {
+        **({ANSWER: text.encoded(document.answer)} if document.answer else {}),
         "compare.txt": text.encoded(text.render(document)),
         "compare.html": b"",  # it names all others: below
         "compare.csv": comparison.csv.encode("utf-8", "backslashreplace"),

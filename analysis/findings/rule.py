@@ -132,13 +132,17 @@ def find_rules() -> list[Rule]:
     return find_listed(folder, "RULES", Rule)
 
 
+def lacking(rule: Rule, run: Run) -> list[str]:
+    """The rule's collectors that did not record."""
+    return [name for name in rule.collectors if name not in run.losses or run.off(name)]
+
+
 def find_all(rules: Sequence[Rule], case: Case) -> Found:
     """Ask the rules whose collectors were on. A rule that fails leaves the others' findings as they are."""
     findings: list[Finding] = []
     found = Found(findings)
     for rule in rules:
-        off = [name for name in rule.collectors if name not in case.run.losses or case.run.off(name)]
-        if off:
+        if off := lacking(rule, case.run):
             found.not_asked.append((rule.sought, ", ".join(off)))
             continue
         try:

@@ -14,7 +14,7 @@ from analysis.measures.clip import measure_clipped
 from analysis.measures.results import Results, measure
 from analysis.rundir import devices
 from analysis.rundir.run import Run, open_run
-from analysis.tables.load import load_tables
+from analysis.tables.load import Tables, load_tables
 from analysis.tables.phase import Phases
 
 LETTERS = "ABCDEFGHIJKLMNOP"  # four file systems at four numbers of threads
@@ -43,17 +43,35 @@ class Compared:
         return self.run.emulated
 
 
-def load_compared(letter: str, path: Path) -> Compared:
+@dataclass(frozen=True)
+class Loaded:
+    """A run that is still with its tables, clipped to the workload's time."""
+
+    run: Run
+    tables: Tables
+    results: Results
+
+
+def load(path: Path) -> Loaded:
     """Open and measure one run. Raises what open_run and load_tables raise."""
     run = open_run(path)
     tables = load_tables(run)
-    tables, results = measure_clipped(run, tables, measure(run, tables))
+    return Loaded(run, *measure_clipped(run, tables, measure(run, tables)))
+
+
+def compared(letter: str, loaded: Loaded) -> Compared:
+    """The run under its letter, without what grows with its requests."""
+    run, tables = loaded.run, loaded.tables
     used_devices = devices.with_requests(run, tables.top) if tables.top is not None else []
     numbers = [device.number for device in used_devices]
     used = disk_map.used(tables.top, numbers) if tables.top is not None else []
-    return Compared(
-        letter, run, results.without_rows(), tables.phases, used_devices, used, tables.truncated_bytes
-    )
+    results = loaded.results.without_rows()
+    return Compared(letter, run, results, tables.phases, used_devices, used, tables.truncated_bytes)
+
+
+def load_compared(letter: str, path: Path) -> Compared:
+    """Open and measure one run. Raises what open_run and load_tables raise."""
+    return compared(letter, load(path))
 
 
 def meaningless(first: Compared, other: Compared) -> bool:

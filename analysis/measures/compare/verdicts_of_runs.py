@@ -126,7 +126,7 @@ def _untold(runs: Sequence[Compared], first: Side, other: Side, measure: Measure
         return "a run failed or was interrupted"
     if measure.of_time and any(compared.emulated for compared in both):
         return EMULATED
-    if measure.of_time and len({_is_virtual(compared) for compared in both}) > 1:
+    if measure.of_time and len({is_virtual(compared) for compared in both}) > 1:
         return INSIDE_AND_OUTSIDE
     if measure.is_bound(first, other):
         return "a lower bound"
@@ -146,7 +146,7 @@ def _ended_well(compared: Compared) -> bool:
     return run.state == "complete" and run.int_("workload", "exit_status") == 0
 
 
-def _is_virtual(compared: Compared) -> bool:
+def is_virtual(compared: Compared) -> bool:
     """Whether the run was made with VM=1 or KERNEL=."""
     return isinstance(dig(compared.run.facts, "machine", "vm"), dict)
 
@@ -158,15 +158,15 @@ def other_machines(runs: Sequence[Compared]) -> list[str]:
 
 def _is_same_machine(first: Compared, other: Compared) -> bool:
     """CPUs and memory of a virtual machine are variables of the run, and tell nothing of its host."""
-    is_virtual = _is_virtual(first) and _is_virtual(other)
-    names = ("cpu_model",) if is_virtual else ("cpu_model", "virtualization", "cpus")
+    are_virtual = is_virtual(first) and is_virtual(other)
+    names = ("cpu_model",) if are_virtual else ("cpu_model", "virtualization", "cpus")
     known = [
         (a, b)
         for name in names
         if (a := first.run.text("machine", name)) and (b := other.run.text("machine", name))
     ]
     memory = [one.run.int_("machine", "memory_bytes") for one in (first, other)]
-    return all(a == b for a, b in known) and (is_virtual or is_like_memory(*memory))
+    return all(a == b for a, b in known) and (are_virtual or is_like_memory(*memory))
 
 
 def is_like_memory(first: int | None, other: int | None) -> bool:

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The answer of a comparison as the head of compare.html: the same facts as the text, none cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+
+from analysis.answer.compared.answer import CompareAnswer
+from analysis.answer.compared.shown import shown_rows
+from analysis.answer.compared.text import MOST_NAMED, WHOLE, findings_seconds, interval_text, sentence
+from analysis.rundir.run import clean
+
+TEMPLATE = "answer.html.j2"
+
+
+def render(answer: CompareAnswer) -> str:
+    """HTML in which all text of the runs is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters["clean"] = clean
+    time = answer.time
+    shown = shown_rows(time, len(time.causes))
+    named = shown_rows(time, MOST_NAMED)
+    others = list(range(1, len(time.known))) if time.is_compared else []
+    return environment.get_template(TEMPLATE).render(
+        answer=answer,
+        time=time,
+        shown=shown,
+        others=others,
+        sentences=[sentence(answer, named, k) for k in others],
+        interval=lambda row, k: interval_text(answer, row, k),
+        seconds=findings_seconds,
+        whole=WHOLE,
+    )

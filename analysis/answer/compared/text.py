@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The answer of a comparison as text: at most 40 lines of 80 columns.
+
+Each block has a limit of lines. The causes get what the blocks beside them leave, then the findings.
+"""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.answer.compared.answer import CompareAnswer, NamedSide
+from analysis.answer.compared.found import KindApart
+from analysis.answer.compared.shown import Shown, ShownRow, shown_rows
+from analysis.answer.cpu_parts import TEXTS as CPU_TEXTS
+from analysis.answer.text import LINES
+from analysis.answer.wrap import WIDTH, cut, parts
+from analysis.answer.time_spent import END_TEXTS
+from analysis.measures.compare.time_apart import NOISE, OPEN, Apart, Cause
+from analysis.measures.ledger import LAST, OTHERS, READY_LINE
+from analysis.rundir.run import clean
+
+MOST_WARNINGS, MOST_SIDES = 2, 4
+MOST_CAUSES, LEAST_CAUSES = 8, 3  # rows of the table besides small and unknown ones
+MOST_NAMED = 5  # causes in a sentence
+LEAST_NAMED = 0.05  # of the largest difference: a smaller one is not named in a sentence
+LEAST_PART = 0.1  # of a row's difference: a smaller part is not named
+BLANKS, LEAST_FINDINGS = 4, 2  # lines between blocks, and of the findings
+NAME_WIDTH, CELL = 22, 9
+MOST_COLUMNS = 6  # sides in a table
+MAYBE = "~"  # behind a difference that may be noise, where no column says so
+WHOLE, FINDINGS = "wall time", "FINDINGS THAT DIFFER"
+LEAST_WHAT = 20  # columns for a finding's sentence
+
+
+def render(answer: CompareAnswer) -> str:
+    """The screen."""
+    head, sentences, tail = _head(answer), _sentences(answer), _tail(answer)
+    fixed = len(head) + len(sentences) + len(tail) + BLANKS
+    causes = _causes(answer, LINES - fixed - LEAST_FINDINGS)
+    findings = _findings(answer, LINES - fixed - len(causes))
+    blocks = [block for block in (head, sentences, causes, findings, tail) if block]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _head(answer: CompareAnswer) -> list[str]:
+    lines = cut(answer.title, "  ", 1, "")
+    for warning in answer.warnings[:MOST_WARNINGS]:
+        lines += cut(warning, "!! ", 2 if len(answer.warnings) == 1 else 1)
+    if (more := len(answer.warnings) - MOST_WARNINGS) > 0:
+        lines.append(f"!! {more} more: compare.html")
+    for side in answer.sides[:MOST_SIDES]:
+        several = f" (n = {side.n})" if side.n > 1 else ""
+        tag = f"{side.tag}, " if side.tag else ""
+        lines += cut(f"{tag}{side.wall}{several}: {side.runs}", "", 1, f"{side.letters:<8} ")
+    if (more := len(answer.sides) - MOST_SIDES) > 0:
+        lines.append(f"{more} more below")
+    lines += parts(answer.work, " " * 9, 2 if len(answer.sides) < MOST_SIDES else 1, "work     ")
+    if answer.differing:
+        lines += parts(", ".join(answer.differing), " " * 9, 1, "differs  ")
+    return lines
+
+
+def _sentences(answer: CompareAnswer) -> list[str]:
+    """What of each side's difference is which cause; why sides do not compare."""
+    time = answer.time
+    shown = shown_rows(time, MOST_NAMED) if time.known else None
+    lines: list[str] = []
+    others = range(1, len(time.known)) if time.is_compared else range(0)
+    if shown is not None:
+        most = 4 if len(others) == 1 else 2 if len(others) == 2 else 1
+        for k in list(others)[:4]:
+            lines += parts(sentence(answer, shown, k), "  ", most, "")
+    for text in answer.refused[: 1 if lines else 2]:
+        lines += cut(text, "  ", 1 if lines else 2)
+    if len(answer.sides) == 1:
+        lines += cut(f"all runs are repetitions, there is nothing to compare: {answer.sides[0].wall}", "", 1)
+    return lines
+
+
+def sentence(answer: CompareAnswer, shown: Shown, k: int) -> str:
+    """ "xfs (B) is 9.3 s faster than ext3 (A): journal or log space -13.0, on a CPU +2.2, ..."."""
+    first, other = answer.known(0).name, answer.known(k).name
+    apart = shown.total[k] - shown.total[0]
+    by = f" by {answer.time.unit}" if answer.time.unit else ""
+    whole = answer.time.whole[k]
+    half = ""
+    if whole.interval is not None:
+        half = f" +-{units.figures((whole.interval.high - whole.interval.low) / 2)}"
+    size = f"{shown.number(abs(apart))}{half} s{by}"
+    if not apart:
+        text = f"{other} takes as long as {first}"
+    elif whole.verdict in (NOISE, OPEN):
+        text = f"{other} is {size} {'faster' if apart < 0 else 'slower'} than {first}, which is within noise"
+    else:
+        text = f"{other} is {size} {'faster' if apart < 0 else 'slower'} than {first}"
+    return f"{text}: {', '.join(_items(shown, k))}"
+
+
+def _items(shown: Shown, k: int) -> list[str]:
+    """The causes with their seconds: the largest, then the sum of the others, then what is not known."""
+    largest = max(abs(row.apart(k)) for row in shown.rows)
+    known = [row for row in shown.rows if row.cause is None or row.cause.key not in LAST]
+    named = [row for row in known if row.cause is not None and abs(row.apart(k)) >= LEAST_NAMED * largest > 0]
+    named.sort(key=lambda row: -abs(row.apart(k)))
+    rest = sum(row.apart(k) for row in known) - sum(row.apart(k) for row in named)
+    items = [f"{row.text} {shown.signed(row.apart(k))}" for row in named]
+    if rest:
+        items.append(f"others {shown.signed(rest)}")
+    unknown = [row for row in shown.rows if row.cause is not None and row.cause.key in LAST]
+    items += [f"{row.text} {shown.signed(row.apart(k))}" for row in unknown]
+    return items if unknown else [*items, f"not explained {shown.signed(0)}"]
+
+
+def _causes(answer: CompareAnswer, room: int) -> list[str]:
+    """The table of causes, whose columns sum to their last row, and the notes on it."""
+    if not answer.time.known:
+        return []
+    notes = [line for note in answer.notes for line in parts(note, "    ", 1, "  ")]
+    unknown = sum(cause.key in LAST for cause in answer.time.causes)
+    # a heading, the columns' names, a row of small causes, and the sum
+    most = min(max(room - len(notes) - unknown - 4, LEAST_CAUSES), MOST_CAUSES)
+    shown = shown_rows(answer.time, most)
+    return [
+        *cut(answer.heading, "  ", 1, ""),
+        _columns(answer),
+        *(_row(answer, shown, row) for row in shown.rows),
+        _row(answer, shown, ShownRow(WHOLE, shown.total, None)),
+        *notes,
+    ]
+
+
+def _columns(answer: CompareAnswer) -> str:
+    names = [_short(answer.known(k)) for k in range(len(answer.time.known))][:MOST_COLUMNS]
+    if answer.time.is_compared and len(names) == 2:
+        names.append("differ")
+    cells = "".join(name.rjust(CELL) for name in names)
+    return f"  {'':<{NAME_WIDTH}}{cells}"
+
+
+def _short(side: NamedSide) -> str:
+    """A name for a column."""
+    return clean(side.tag if 0 < len(side.tag) < CELL else side.letters)[: CELL - 1]
+
+
+def _row(answer: CompareAnswer, shown: Shown, row: ShownRow) -> str:
+    time = answer.time
+    text = clean(row.text)
+    text = text if len(text) < NAME_WIDTH else f"{text[: NAME_WIDTH - 4]}..."
+    cells = [shown.number(units_) for units_ in row.units[:MOST_COLUMNS]]
+    rest = ""
+    if time.is_compared and len(time.known) == 2:
+        cells.append(shown.signed(row.apart(1)))
+        rest = interval_text(answer, row, 1) or _parts(row.cause)
+    elif time.is_compared:
+        cells[1:] = [
+            shown.signed(row.apart(k)) + _maybe(answer, row, k)
+            for k in range(1, min(len(row.units), MOST_COLUMNS))
+        ]
+    line = f"  {text:<{NAME_WIDTH}}{''.join(cell.rjust(CELL) for cell in cells)}  "
+    return line.rstrip() if not rest else parts(rest, "", 1, line)[0][:WIDTH]
+
+
+def _apart(answer: CompareAnswer, row: ShownRow, k: int) -> Apart | None:
+    """The row's difference; None: of several small causes."""
+    if row.cause is not None:
+        return answer.time.apart[row.cause.key, k]
+    return answer.time.whole[k] if row.text == WHOLE else None
+
+
+def interval_text(answer: CompareAnswer, row: ShownRow, k: int) -> str:
+    """ "+-0.80  within noise"; "" of single runs and of several causes."""
+    apart = _apart(answer, row, k)
+    if apart is None or apart.interval is None:
+        return ""
+    half = (apart.interval.high - apart.interval.low) / 2
+    return f"+-{units.figures(half)}".ljust(9) + apart.verdict
+
+
+def _maybe(answer: CompareAnswer, row: ShownRow, k: int) -> str:
+    apart = _apart(answer, row, k)
+    return MAYBE if apart is not None and apart.verdict in (NOISE, OPEN) else ""
+
+
+def _parts(cause: Cause | None) -> str:
+    """What of a row's difference is which part: "device -4.8, queue -0.1"."""
+    if cause is None or cause.key in (READY_LINE, OTHERS, *LAST):
+        return ""
+    first, other = cause.parts_s[0], cause.parts_s[1]
+    texts = {**END_TEXTS, **CPU_TEXTS}
+    differences = {
+        name: other.get(name, 0.0) - first.get(name, 0.0) for name in dict.fromkeys((*first, *other))
+    }
+    largest = max(abs(cause.mean_s(1) - cause.mean_s(0)), max(map(abs, differences.values()), default=0.0))
+    shown = [
+        f"{texts.get(name, name)} {value:+.2f}"
+        for name, value in sorted(differences.items(), key=lambda item: -abs(item[1]))
+        if abs(value) >= LEAST_PART * largest > 0
+    ]
+    return ", ".join(shown)
+
+
+def _findings(answer: CompareAnswer, room: int) -> list[str]:
+    """A line for each kind that only one side has, or that differs most; the others are counted."""
+    if not answer.kinds:
+        return [f"{FINDINGS}: none"]
+    heads = [answer.sides[number] for number in answer.kind_sides][:MOST_COLUMNS]
+    names = "".join(_short(one).rjust(CELL) for one in heads)
+    lines = [f"{FINDINGS:<{NAME_WIDTH + 2}}{names}"]
+    fit = len(answer.kinds) if len(answer.kinds) <= room - 1 else max(room - 2, 0)
+    lines += [_kind(one) for one in answer.kinds[:fit]]
+    if more := len(answer.kinds) - fit:
+        lines.append(f"  {more} more: compare.html")
+    return lines
+
+
+def _kind(one: KindApart) -> str:
+    """The kind, its seconds in each side, and the sentence of the side with most."""
+    cells = "".join(findings_seconds(value).rjust(CELL) for value in one.seconds[:MOST_COLUMNS])
+    line = f"  {one.kind[: NAME_WIDTH - 1]:<{NAME_WIDTH}}{cells}  "
+    return cut(one.what, "", 1, line)[0] if len(line) < WIDTH - LEAST_WHAT else line.rstrip()
+
+
+def findings_seconds(value: float | None) -> str:
+    """Seconds of a kind of finding; "?": it was not looked for."""
+    return "?" if value is None else units.seconds(value) if value else "none"
+
+
+def _tail(answer: CompareAnswer) -> list[str]:
+    lines = parts("; ".join(answer.lost), " " * 13, 1, "LOST OR OFF  ")
+    lines += cut(answer.verdict, " " * 13, 2, "VERDICT      ")
+    for number, step in enumerate(answer.steps):
+        head = "NEXT         " if not number else " " * 13
+        lines += cut(f"{step.command}    {step.shows}", " " * 15, 2, head)
+    return lines

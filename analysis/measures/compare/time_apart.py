@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The difference of the workloads' times by cause, from the ledgers: the lines sum to the difference.
+
+All runs go by the same basis: the critical path if each run's ledger has it, else the time of the threads.
+With repetitions, a line's difference is that of the means, with Welch's 95 % interval; which lines differ
+by more than chance is told by p after Holm's correction over all lines. Of single runs nothing is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.causes.roles import WORKLOAD
+from analysis.measures.common.statistics import Interval
+from analysis.measures.compare.compared_run import Compared
+from analysis.measures.compare.differences import Side, sides
+from analysis.measures.compare.verdicts_of_runs import EMULATED, INSIDE_AND_OUTSIDE, is_virtual
+from analysis.measures.compare.work import Judged, Work, judge_work, work_of
+from analysis.measures.critical_path.results import NoPath
+from analysis.measures.ledger import CPU, LAST, PATH, THREADS, Ledger, measure_ledger
+from analysis.measures.statistics.differences import compare
+from analysis.measures.statistics.holm import holm
+from analysis.measures.threads.parts import ON_CPU
+
+SURE = 0.05  # of p after Holm's correction
+NO_TIME = "where its time went was not recorded (COLLECT=sched, threads)"
+SAME, DIFFERS, NOISE, OPEN = "same", "differs", "within noise", "may be noise"
+
+
+@dataclass(frozen=True)
+class Apart:
+    """One value of one side against the first side: seconds, or seconds by unit of work."""
+
+    first_s: float  # means
+    other_s: float
+    interval: Interval | None  # of the difference, 95 %; None: single runs
+    p: float | None  # of equal means, after Holm's correction over all lines; None: not known
+
+    @property
+    def value_s(self) -> float:
+        """The other minus the first."""
+        return self.other_s - self.first_s
+
+    @property
+    def verdict(self) -> str:
+        """Whether it differs by more than chance; "": single runs, nothing is told."""
+        if self.interval is None:
+            return ""
+        if self.interval.low == self.interval.high:  # neither side varies
+            return DIFFERS if self.value_s else SAME
+        if self.interval.low <= 0 <= self.interval.high:
+            return NOISE
+        return DIFFERS if self.p is not None and self.p < SURE else OPEN
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One line of the ledgers. values_s: by known side and run. parts_s: by known side and name, means."""
+
+    key: str
+    text: str
+    values_s: Sequence[Sequence[float]]
+    parts_s: Sequence[Mapping[str, float]]
+
+    def mean_s(self, side: int) -> float:
+        """Of a side's runs."""
+        return math.fsum(self.values_s[side]) / len(self.values_s[side])
+
+
+@dataclass(frozen=True)
+class TimeApart:
+    """Causes of the difference, those that differ most first, then what is not known.
+
+    sides: all, runs by index. known: numbers of those whose times are in the causes, the first side first.
+    left_out: numbers of sides that do not compare, and why. Where no two compare, known are all that have a
+    time, each by itself.
+    """
+
+    basis: str  # PATH, THREADS; "": no run's time is known
+    why_threads: str  # why not the path; "": it is
+    threads: int  # that the basis is the mean of, at most
+    sides: Sequence[Side]
+    known: Sequence[int]
+    is_compared: bool  # there are differences
+    total: Cause
+    causes: Sequence[Cause]
+    left_out: Sequence[tuple[int, str]]
+    unit: str  # of work, that times are divided by; "": times as they are
+    works: Sequence[Work]  # of all runs
+    judged: Sequence[Judged]  # of all runs, against the first
+    amounts: Mapping[int, float]  # of work by run, in units; of runs whose times are known
+    apart: Mapping[tuple[str, int], Apart]  # by cause and place in known, from 1 on
+    whole: Mapping[int, Apart]  # of the whole time, by place in known
+
+
+def measure_time_apart(runs: Sequence[Compared]) -> TimeApart:
+    """The causes of the differences of all sides' times from the first side's."""
+    works = [work_of(one) for one in runs]
+    judged = judge_work(works[0], works[1:])
+    ledgers, basis, why_threads = _ledgers(runs)
+    every = sides(runs)
+    left_out: list[tuple[int, str]] = []
+    for number, side in enumerate(every):
+        why = next((found for i in side if (found := _why_not(runs, judged, ledgers, i))), "")
+        if why:
+            left_out.append((number, why))
+    refused = {number for number, _ in left_out}
+    known = [number for number in range(len(every)) if number not in refused]
+    is_compared = len(known) > 1 and known[0] == 0
+    if not is_compared:
+        known = [number for number, side in enumerate(every) if all(_has_time(ledgers[i]) for i in side)]
+    members = [every[number] for number in known]
+    amounts = {i: judged[i].amounts[0] if is_compared else 1.0 for side in members for i in side}
+    causes = _causes(runs, members, ledgers, amounts)
+    total = Cause("", "all", [[ledgers[i].wall_s / amounts[i] for i in side] for side in members], [])
+    others = range(1, len(known)) if is_compared else range(0)
+    return TimeApart(
+        basis=basis if known else "",
+        why_threads=why_threads,
+        threads=max((ledgers[i].threads for i in amounts), default=0),
+        sides=every,
+        known=known,
+        is_compared=is_compared,
+        total=total,
+        causes=causes,
+        left_out=left_out,
+        unit=next((judged[i].unit for i in amounts if judged[i].unit), "") if is_compared else "",
+        works=works,
+        judged=judged,
+        amounts=amounts,
+        apart=_judged(causes, others),
+        whole={k: _of_values(total.values_s[0], total.values_s[k]) for k in others},
+    )
+
+
+def _ledgers(runs: Sequence[Compared]) -> tuple[list[Ledger], str, str]:
+    """A ledger of each run by one basis, the basis, and why that is not the path."""
+    found = [measure_ledger(one.results.path, one.results.threads, one.results.window.work_s) for one in runs]
+    without = [one for one, ledger in zip(runs, found, strict=True) if ledger.basis != PATH]
+    if not without:
+        return found, PATH, ""
+    by_threads = [measure_ledger(NoPath(""), one.results.threads, one.results.window.work_s) for one in runs]
+    if not any(ledger.basis == THREADS for ledger in by_threads):
+        return found, "", ""
+    names = ", ".join(one.letter for one in without)
+    why = next((ledger.why_not for ledger in found if ledger.basis != PATH and ledger.why_not), "")
+    return by_threads, THREADS, f"{names} has no path{f': {why}' if why else ''}"
+
+
+def _has_time(ledger: Ledger) -> bool:
+    return bool(ledger.lines) and ledger.total_ns > 0 and ledger.wall_s > 0
+
+
+def _why_not(runs: Sequence[Compared], judged: Sequence[Judged], ledgers: Sequence[Ledger], i: int) -> str:
+    """Why the run's time is not compared with the first run's."""
+    first, one = runs[0], runs[i]
+    if judged[i].why_not:
+        return judged[i].why_not
+    if not _has_time(ledgers[i]):
+        return NO_TIME
+    if is_virtual(first) != is_virtual(one):
+        return INSIDE_AND_OUTSIDE
+    return EMULATED if first.emulated != one.emulated else ""
+
+
+def _causes(
+    runs: Sequence[Compared], known: Sequence[Side], ledgers: Sequence[Ledger], amounts: Mapping[int, float]
+) -> list[Cause]:
+    """All lines of these sides' ledgers, those that differ most first, then what is not known."""
+    texts = {line.key: line.text for side in known for i in side for line in ledgers[i].lines}
+
+    def seconds(i: int, key: str) -> float:
+        line = ledgers[i].line(key)
+        return ledgers[i].seconds(line.ns) / amounts[i] if line is not None else 0.0
+
+    causes = [
+        Cause(
+            key,
+            text,
+            [[seconds(i, key) for i in side] for side in known],
+            [_parts(runs, ledgers, amounts, side, key) for side in known],
+        )
+        for key, text in texts.items()
+    ]
+    return sorted(causes, key=lambda cause: (cause.key in LAST, -_most_apart(cause), cause.key))
+
+
+def _most_apart(cause: Cause) -> float:
+    """The largest difference of a side from the first; of one side alone its time."""
+    if len(cause.values_s) == 1:
+        return cause.mean_s(0)
+    return max(abs(cause.mean_s(k) - cause.mean_s(0)) for k in range(1, len(cause.values_s)))
+
+
+def _of_values(first: Sequence[float], other: Sequence[float]) -> Apart:
+    known = compare(first, other)
+    assert known is not None  # a side has at least one run
+    # exact sums: the lines' differences are those of the whole
+    mean_first, mean_other = math.fsum(first) / len(first), math.fsum(other) / len(other)
+    return Apart(mean_first, mean_other, known.interval, known.welch_p)
+
+
+def _judged(causes: Sequence[Cause], others: Sequence[int]) -> dict[tuple[str, int], Apart]:
+    """Each line of each side against the first side, with p corrected over all of them."""
+    single = {
+        (cause.key, k): _of_values(cause.values_s[0], cause.values_s[k]) for cause in causes for k in others
+    }
+    corrected = holm([one.p for one in single.values()])
+    return {
+        key: Apart(one.first_s, one.other_s, one.interval, p)
+        for (key, one), p in zip(single.items(), corrected, strict=True)
+    }
+
+
+def _parts(
+    runs: Sequence[Compared],
+    ledgers: Sequence[Ledger],
+    amounts: Mapping[int, float],
+    side: Side,
+    key: str,
+) -> dict[str, float]:
+    """What a line's time was in the end, mean seconds: of a CPU by kind, of others by the path's ends."""
+    sums: dict[str, float] = {}
+    for i in side:
+        for name, seconds in _parts_of_run(runs[i], ledgers[i], key).items():
+            sums[name] = sums.get(name, 0.0) + seconds / amounts[i] / len(side)
+    return sums
+
+
+def _parts_of_run(compared: Compared, ledger: Ledger, key: str) -> dict[str, float]:
+    line = ledger.line(key)
+    if line is None:
+        return {}
+    if key != CPU:
+        return {group: ledger.seconds(ns) for group, ns in line.ends.items()}
+    threads = compared.results.threads
+    kinds = {part.kind: part.ns for part in (threads.of(WORKLOAD) if threads else ()) if part.kind in ON_CPU}
+    total = sum(kinds.values())
+    return {kind: ledger.seconds(line.ns) * ns / total for kind, ns in kinds.items()} if total else {}
