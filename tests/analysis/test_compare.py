@@ -38,7 +38,10 @@ from tests.analysis.synthetic import BIN_NS, START_NS, Spec, collector, decaying
 from tests.analysis.test_report import Done, Page, folded, visible_texts
 
 ROOT = Path(__file__).parents[2]
-FILES = ("compare.txt", "compare.html", "compare.csv", "compare.json", "compare.png", "compare.svg")
+FILES = (
+    *("answer.txt", "compare.txt", "compare.html", "compare.csv", "compare.json"),
+    *("compare.png", "compare.svg"),
+)
 HEATMAP = ("locks_heatmap.png", "locks_heatmap.svg")
 VERDICTS = ("verdicts.png", "verdicts.svg")
 SECOND = 1_000_000_000
@@ -177,7 +180,7 @@ def test_same_and_different_facts_are_listed(two: tuple[Path, str]) -> None:
     assert "same: workload compilebench; kernel 6.18.1; machine kvm; threads 1" in head
     assert "seed 1" in head and "scale default" in head and "mkfs mkfs.ext3 -q DISK" in head
     about = json.loads((out / "compare.json").read_text())
-    assert about["schema"] == 2 and about["kind"] == "compare"
+    assert about["schema"] == 3 and about["kind"] == "compare"
     assert [(r["letter"], r["name"], Path(r["path"]).is_absolute()) for r in about["runs"]] == [
         ("A", "ext3", True),
         ("B", "xfs", True),
@@ -247,8 +250,10 @@ def test_emulated_runs_are_marked_and_not_judged(tmp_path: Path) -> None:
         spec.phases = [{**phase, "bytes": phase["bytes"] // factor} for phase in phases]
         spec.write(tmp_path / f"r{i}")
     found = good_compare(tmp_path / "out", *(tmp_path / f"r{i}" for i in range(3)))
-    assert folded(found.split("WHAT IS")[0]).count("emulated") == 1
-    assert found.splitlines()[2].startswith("!! B ran on emulated CPUs")
+    above = found[: found.index("WHAT IS")].split("\n\n\n")[1]
+    assert folded(above).count("emulated") == 1
+    assert found.splitlines()[1].startswith("!! B ran on emulated CPUs")
+    assert above.splitlines()[2].startswith("!! B ran on emulated CPUs")
     heads = [line.split() for line in found.splitlines() if re.search(r"B/A~?", line)]
     marked = [head for head in heads if any("~" in word for word in head)]
     for head in marked:  # B and its ratio, never C and A
@@ -371,11 +376,13 @@ def test_terminal_gets_main_results_and_the_directory(
     for _ in range(2):  # twice within a second: two directories
         done = compare("a", "b")
         assert (done.returncode, done.stderr) == (0, "")
-        found = re.findall(r"^  (runs/compare-\d{8}-\d{6}\S*)/(\S+)$", done.stdout, re.MULTILINE)
+        found = re.findall(r"^(runs/compare-\d{8}-\d{6}\S*)/(\S+)$", done.stdout, re.MULTILINE)
         assert [name for _, name in found] == list(FILES)
         places.append(found[0][0])
     assert len(set(places)) == 2
-    assert "WHAT IS COMPARED" in done.stdout and "DIFFERENCES" in done.stdout
+    screen = Path(places[-1], "answer.txt").read_text("utf-8")
+    assert done.stdout.endswith(f"\n\n{screen}\nverdict: {done.stdout.splitlines()[-1][9:]}\n")
+    assert Path(places[-1], "compare.txt").read_text("utf-8").startswith(screen)
 
 
 @pytest.mark.parametrize(

@@ -334,7 +334,7 @@ def test_command_exits_with_the_verdict_on_sweeps(tmp_path: Path) -> None:
     pictures = {"verdicts.png", "verdicts.svg"}
     assert names == {"compare.txt", "compare.html", "compare.csv", "compare.json", *pictures}
     about = json.loads((out / "compare.json").read_text())
-    assert about["schema"] == 2 and about["runs"] == [] and about["differing"] == {"KERNEL": ["6.1", "6.12"]}
+    assert about["schema"] == 3 and about["runs"] == [] and about["differing"] == {"KERNEL": ["6.1", "6.12"]}
     assert [one["letter"] for one in about["sweeps"]] == ["A", "B"]
     assert about["machines"][0] == {
         "first": "box", "sweep": "B", "other": "box", "same": True, "anchor_ratio": pytest.approx(1.0),

@@ -296,7 +296,7 @@ def test_gate_is_the_exit_status(tmp_path: Path, seconds: Sequence[float], code:
     assert (done.returncode, done.stderr) == (code, "")
     assert done.stdout.splitlines()[-1].startswith(says), done.stdout.splitlines()[-1]
     about = json.loads((tmp_path / "out/compare.json").read_text())
-    assert about["schema"] == 2 and about["verdict"]["exit_code"] == code
+    assert about["schema"] == 3 and about["verdict"]["exit_code"] == code
     assert (
         f"verdict: {about['verdict']['overall']}: {about['verdict']['why']}" == done.stdout.splitlines()[-1]
     )

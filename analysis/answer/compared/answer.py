@@ -103,6 +103,8 @@ def _named(runs: Sequence[Compared], all_sides: Sequence[Side]) -> list[NamedSid
         of_runs = [one.run.name for one in runs]
         if len(set(of_runs)) < len(runs) or max(map(len, of_runs)) > TAG:
             of_runs = [""] * len(runs)
+    if len({of_runs[side[0]] for side in all_sides}) < len(all_sides):
+        of_runs = [""] * len(runs)
     named = []
     for side in all_sides:
         few = [runs[i].letter for i in side[:MOST_LETTERS]]

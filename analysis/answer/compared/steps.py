@@ -24,7 +24,7 @@ LEFT_OUT = "-"  # a value of make sweep: the variable is left out
 def steps(runs: Sequence[Compared], time: TimeApart) -> list[Step]:
     """What tells whether the difference holds, and where the rest is."""
     found = []
-    if any(len(side) == 1 for side in time.sides):
+    if time.is_compared and any(len(time.sides[number]) == 1 for number in time.known):
         command = _sweep(runs, time)
         found.append(
             Step(command, "is it more than chance?")

@@ -138,10 +138,10 @@ def _judge(first: Work, other: Work) -> Judged:
             return _not(f"other work: {_against(name, a, b)}")
     if all(abs(b / a - 1) <= alike for _, a, b, alike in named):
         return Judged("", "", "", [1.0])
-    ratios = [b / a for _, a, b, _ in named]
-    if max(ratios) > min(ratios) * (1 + MIX_ALIKE):
-        name, a, b, _ = max(named, key=lambda one: abs(math.log(one[2] / one[1])))
-        return _not(f"other work: {_against(name, a, b)}")
+    by_ratio = sorted(named, key=lambda one: one[2] / one[1])
+    low, high = by_ratio[0], by_ratio[-1]
+    if high[2] / high[1] > low[2] / low[1] * (1 + MIX_ALIKE):
+        return _not(f"another mix: {_against(*low[:3])}, but {_against(*high[:3])}")
     unit = _unit(first)
     name, a, b, _ = named[0]
     return Judged("", _against(name, a, b), unit, [1.0])
