@@ -365,7 +365,7 @@ def finding(kind: str, seconds: float, what: str = "") -> Finding:
     cost = Cost(seconds, seconds, seconds)
     evidence = [Evidence("block", {}, "requests", "", 5.0, None)]
     sentence = what or f"{kind} took {seconds} s."
-    return Finding(kind, sentence, [], Where(0, 1), cost, evidence, Certainty.SURE, "", None, "make report")
+    return Finding(kind, sentence, [], Where(0, 1), cost, evidence, Certainty.SURE, "", test="make report")
 
 
 def kinds(*found: Finding, untold: Sequence[str] = ()) -> KindsFound:

@@ -11,7 +11,7 @@ from analysis.answer.time_spent import TEXTS
 from analysis.measures.compare.time_apart import Cause, TimeApart
 from analysis.measures.ledger import LAST
 
-FINEST, RESOLUTION = 3, 50  # decimals at most; parts of the largest difference that are told apart
+FINEST, RESOLUTION = 3, 100  # decimals at most; parts of the largest difference that are told apart
 LEAST_SHOWN = 0.02  # of the largest difference: a cause with less is summed up
 
 

@@ -12,8 +12,8 @@ from analysis.answer.compared.found import KindApart
 from analysis.answer.compared.shown import Shown, ShownRow, shown_rows
 from analysis.answer.cpu_parts import TEXTS as CPU_TEXTS
 from analysis.answer.text import LINES
-from analysis.answer.wrap import WIDTH, cut, parts
 from analysis.answer.time_spent import END_TEXTS
+from analysis.answer.wrap import WIDTH, cut, parts
 from analysis.measures.compare.time_apart import NOISE, OPEN, Apart, Cause
 from analysis.measures.ledger import LAST, OTHERS, READY_LINE
 from analysis.rundir.run import clean
