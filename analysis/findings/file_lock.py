@@ -14,8 +14,9 @@ from analysis.findings.sleeping import (
     calls_text,
     certainty_of,
     cost_of,
+    counted,
     ends_text,
-    stops_text,
+    seconds,
     where_of,
 )
 from analysis.measures.waits.explained import PLAIN
@@ -38,7 +39,8 @@ def find(case: Case) -> Sequence[Finding]:
     first = holders[0][0] if holders else ""
     named = first and first != NOT_LOGGED
     who = f"{first}{_whose(case, first)}" if named else "another thread"
-    because = [f"It waited in {calls_text(case, sleeps)}: {stops_text(sleeps)}."]
+    longest = seconds(sleeps.longest_ns / 1e9)
+    because = [f"{counted(sleeps.count, 'sleep')} in {calls_text(case, sleeps)}; the longest took {longest}."]
     if holders:
         listed = ", ".join(f"{name} {count:,} times" for name, count in holders[:MOST])
         because.append(f"Who gave the lock up: {listed}.")

@@ -32,6 +32,7 @@ STACKS = {
     ],
     "tag": ["schedule+0x1", "io_schedule+0x1", "blk_mq_get_tag+0x2", "__blk_mq_alloc_requests+0x3"],
     "wbt": ["schedule+0x1", "io_schedule+0x1", "rq_qos_wait+0x2", "wbt_wait+0x3", "__rq_qos_throttle+0x4"],
+    "commit": ["schedule+0x1", "jbd2_log_wait_commit+0x2", "ext4_sync_file+0x3", "__x64_sys_fsync+0x4"],
     "flush": ["schedule+0x1", "blkdev_issue_flush+0x2", "ext4_sync_file+0x3"],
 }
 FUNCTIONS = ["blk_throtl_dispatch_work_fn", "iomap_dio_bio_end_io", "mpage_end_io"]
@@ -65,6 +66,7 @@ def case_of(
     others: Sequence[dict[str, Any]] = (),
     device: dict[str, Any] | None = None,
     words: dict[str, str] | None = None,
+    mounted: str = "",
     **more: Any,
 ) -> Case:
     """A run in which APP runs RUN_US, sends a request, and sleeps until its completion, again and again.
@@ -131,6 +133,8 @@ def case_of(
     run["device"]["queue"] |= device or {}
     if words is not None:
         run["words"] = words
+    if mounted:
+        run["filesystem"]["proc_mounts"] = f"/dev/loop3 /mnt ext4 {mounted}"
     spec = Spec(
         run=run,
         block=rows,

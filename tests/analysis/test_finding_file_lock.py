@@ -20,7 +20,7 @@ def test_waits_for_flock_and_fcntl_name_who_had_the_lock(tmp_path: Path) -> None
     (finding,) = file_lock.find(case)
     text = "The workload waited for a file lock that storm, another program, had: 0.50 s of 1.00 s (50 %)."
     assert finding.what == text
-    assert "fcntl() 0.30 s, flock() 0.20 s: 2 stops" in finding.because[0]
+    assert "2 sleeps in fcntl() 0.30 s, flock() 0.20 s; the longest took 0.30 s." in finding.because[0]
     assert finding.because[1] == "Who gave the lock up: storm 2 times."
     assert finding.certainty == Certainty.SURE and finding.lines == {"file_lock"}
 
