@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.findings.at_device import device_time, remedy, size, words_of
+from analysis.findings.at_device import device_time, remedy, size
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.remedies import words_of
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import counted, seconds
 from analysis.measures.at_device.split import Why

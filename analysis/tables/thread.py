@@ -81,7 +81,8 @@ class Threads:
     run_delay_ns: I64
     blkio_delay_ns: I64
     is_blkio_sure: npt.NDArray[np.bool_]  # false: begins of those sleeps may be noted elsewhere
-    cancelled_write_bytes: I64  # MISSING: not known
+    write_bytes: I64  # made dirty, or written directly; MISSING: not known; so of the next
+    cancelled_write_bytes: I64
 
 
 def rows_by_number(lines: Lines) -> list[dict[str, Any]]:
@@ -128,6 +129,7 @@ def _read(stored: Stored) -> Threads:
         run_delay_ns=ints("run_delay_ns", MISSING),
         blkio_delay_ns=ints("blkio_delay_ns", MISSING),
         is_blkio_sure=np.array([bool(row["is_blkio_sure"]) for row in rows], dtype=np.bool_),
+        write_bytes=ints("write_bytes", MISSING),
         cancelled_write_bytes=ints("cancelled_write_bytes", MISSING),
     )
 

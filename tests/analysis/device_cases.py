@@ -141,7 +141,8 @@ def case_of(
         switch=switches,
         wake=wakes,
         function=FUNCTIONS,
-        thread=[
+        thread=more.pop("thread", None)
+        or [
             {
                 "thread": APP,
                 "tid": 1000 + APP,

@@ -41,6 +41,7 @@ from analysis.measures.at_device.traits import (
     submitters,
     traits_of,
 )
+from analysis.measures.at_device.written_for import own_dirtied
 from analysis.measures.block.again import pages_read_again
 from analysis.measures.block.request_owners import Owners
 from analysis.measures.block.seeks import Distances
@@ -52,7 +53,7 @@ from analysis.measures.device.depth_steps import in_order
 from analysis.measures.device.results import DepthResults
 from analysis.measures.threads.parts import VOLUNTARY
 from analysis.measures.waits.sleeps import Sleeps
-from analysis.tables import function, sched_window
+from analysis.tables import function, sched_window, thread
 from analysis.tables.block import Block, parts
 from analysis.tables.load import Tables
 from analysis.tables.store import I64
@@ -212,7 +213,8 @@ class _Split:
     ) -> None:
         self.tables, self.path, self.rows, self.block, self.at = tables, path, rows, block, at
         functions = tables.get(function.TABLE) or {}
-        self.traits: Traits = traits_of(block, functions, owners)
+        own_bytes = own_dirtied(tables.get(thread.TABLE))
+        self.traits: Traits = traits_of(block, functions, owners, own_bytes)
         # whom a thread waits for of its own will, as for a reply, works for the workload
         voluntary = np.array([one.cause in VOLUNTARY for one in rows.causes.waited] + [False])
         is_waited_for = np.zeros(block.rows, dtype=np.bool_)

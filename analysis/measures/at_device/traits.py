@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.measures.at_device.written_for import written_back_for_others
 from analysis.measures.block.request_owners import OF_OTHERS, OF_RECORDER, Owners
 from analysis.measures.critical_path.requests import HELD_BY
 from analysis.measures.critical_path.stretches import Mask
@@ -29,7 +30,8 @@ class Traits:
 
     is_held: Mask  # a limit of a cgroup (io.max) held it back
     is_others: Mask  # of a program that is neither the workload nor Seekmeter, or written back for one
-    # sent by such a program, into a file of the workload's directory: it may work for the workload, or not
+    # sent by such a program, into a file of the workload's directory: it may work for the workload, or not;
+    # or written back for one
     is_sent_by_others: Mask
     is_recorders: Mask
     is_background: Mask  # lazy init, discard
@@ -38,8 +40,10 @@ class Traits:
     is_direct: Mask
 
 
-def traits_of(block: Block, functions: Mapping[int, str], owners: Owners | None) -> Traits:
-    """The masks; what was not recorded is false."""
+def traits_of(
+    block: Block, functions: Mapping[int, str], owners: Owners | None, own_bytes: int | None = None
+) -> Traits:
+    """The masks; what was not recorded is false. own_bytes: that the workload made dirty."""
     no = np.zeros(block.rows, dtype=np.bool_)
     flags = _column(block, "flags")
     recorders = others = no
@@ -59,10 +63,15 @@ def traits_of(block: Block, functions: Mapping[int, str], owners: Owners | None)
         [number for number, name in functions.items() if name.startswith(DIRECT_ENDS)],
     )
     data = block.class_.is_("data") | block.class_.is_("unknown")
+    sent_by_others = _is(block, "submitter", "other") & ~held
+    by_own, by_thread = (_is(block, "submitter", who) for who in ("workload", "kernel_thread"))
+    back = written_back_for_others(
+        block, by_thread & ~held, by_own, sent_by_others, _column(block, "ino"), own_bytes
+    )
     return Traits(
         is_held=held,
         is_others=np.asarray(others),
-        is_sent_by_others=_is(block, "submitter", "other") & ~held,
+        is_sent_by_others=np.asarray(sent_by_others | back),
         is_recorders=np.asarray(recorders),
         is_background=np.asarray((background | block.op.is_in(DISCARDS)) & ~others),
         is_flush=np.asarray(block.op.is_("flush") | (flags & FLUSHES != 0)),
