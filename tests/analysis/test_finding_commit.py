@@ -193,6 +193,25 @@ def test_a_log_of_another_process_with_ones_own_changes_is_ones_own(tmp_path: Pa
     assert own.cost.value_s == pytest.approx(0.5, abs=0.002)
 
 
+@pytest.mark.parametrize(("begin", "finds"), [(50, True), (450, False)])
+def test_a_lock_that_anothers_commit_holds_is_the_others(tmp_path: Path, begin: int, finds: bool) -> None:
+    """Btrfs: a commit of another process holds the mutex of the tree log's superblock."""
+    frames = (
+        "schedule_preempt_disabled+0x1",
+        "__mutex_lock+0x2",
+        "btrfs_sync_log+0x1",
+        "btrfs_sync_file+0x1",
+    )
+    fsync = (*frames, "do_fsync+0x3b", "__x64_sys_fsync+0xf", *SYSCALL)
+    asked = {"asker_tid": 1000 + OTHER, "asker_call": "none", "tid": 1000 + OTHER}
+    commits = [event("btrfs_commit", "asked", begin, begin + 400, **asked)]
+    case = case_of(tmp_path / "run", [Sleep(100, 400, fsync, waker=OTHER)], event=commits)
+    found = find_foreign(case)
+    assert bool(found) == finds
+    if finds:
+        assert found[0].cost.value_s == pytest.approx(0.3, abs=0.002)
+
+
 @pytest.mark.parametrize(
     ("frames", "cause", "call", "kind"),
     [

@@ -59,7 +59,7 @@ class Commits:
         self._is_own_force, self._start, self._to_log = np.zeros(0, dtype=np.bool_), none, none
         self._forces = (none, none, none)
         self._own_forces = (none, none, none)
-        self._others = (none, none)
+        self._others = self._all_others = (none, none)
         self.turns = none  # ascending: where a log force may change from waiting for others' to its own
         # commits that other processes asked for wrote most of the journal's blocks, so that it filled up
         self.others_fill = False
@@ -74,6 +74,9 @@ class Commits:
         others = np.flatnonzero(table.kind.is_in((JBD2, FORCE)) & is_asked & ~is_own)
         if others.size:
             self._others = joined(table.start_ns[others], table.end_ns[others])
+        others = np.flatnonzero(is_commit & is_asked & ~is_own)
+        if others.size:
+            self._all_others = joined(table.start_ns[others], table.end_ns[others])
         is_force = table.kind.is_(FORCE) & (table.end_ns > table.start_ns)
         self._is_own_force, self._start = is_force & is_own, table.start_ns
         self._to_log = table.start_ns + table.p1_ns
@@ -101,12 +104,7 @@ class Commits:
 
     def is_for_space(self, t_ns: I64) -> npt.NDArray[np.bool_]:
         """Whether a thread of the workload waits for room in the journal at each time."""
-        begin, end = self._space
-        found = np.zeros(t_ns.size, dtype=np.bool_)
-        if begin.size:
-            at = np.searchsorted(begin, t_ns, side="right") - 1
-            found = (at >= 0) & (end[np.maximum(at, 0)] > t_ns)
-        return found
+        return _is_in(self._space, t_ns)
 
     def of(self, events: I64, t_ns: I64, is_journal: npt.NDArray[np.bool_]) -> I64:
         """Row of the commit that each piece went through; NONE: none. is_journal: it ends in its request."""
@@ -133,11 +131,11 @@ class Commits:
 
     def is_beside(self, t_ns: I64) -> npt.NDArray[np.bool_]:
         """Whether jbd2 or XFS's log writes at each time what another process asked for: the disk is busy."""
-        begin, end = self._others
-        if not begin.size:
-            return np.zeros(t_ns.size, dtype=np.bool_)
-        at = np.searchsorted(begin, t_ns, side="right") - 1
-        return np.asarray((at >= 0) & (end[np.maximum(at, 0)] > t_ns))
+        return _is_in(self._others, t_ns)
+
+    def is_others(self, t_ns: I64) -> npt.NDArray[np.bool_]:
+        """Whether a commit that another process asked for is under way at each time."""
+        return _is_in(self._all_others, t_ns)
 
     def ahead(self, commit: I64, t_ns: I64) -> I64:
         """Another process's log force that is ahead of the workload's own one at each time; NONE: none.
@@ -189,6 +187,15 @@ class Commits:
         codes[known] = self._of_event[commit[known]]
         codes[~known & by_others] = WHOSE.index(Whose.OTHERS)
         return Categorical(codes, WHOSE)
+
+
+def _is_in(spans: tuple[I64, I64], t_ns: I64) -> npt.NDArray[np.bool_]:
+    """Whether each time is in one of these spans, which ascend and do not overlap."""
+    begin, end = spans
+    if not begin.size:
+        return np.zeros(t_ns.size, dtype=np.bool_)
+    at = np.searchsorted(begin, t_ns, side="right") - 1
+    return np.asarray((at >= 0) & (end[np.maximum(at, 0)] > t_ns))
 
 
 def _others_fill(table: event.Event, whose: I64) -> bool:

@@ -265,12 +265,14 @@ def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
     cause, place = (
         _relabel(code, [getattr(one, name) for one in causes.waited]) for name in ("cause", "place")
     )
-    # Btrfs's fsyncs wake one another
-    by_other = (woken_by(columns["wake"], rows, wakes, OTHER) >= 0) & cause.is_(COMMIT)
+    by_whom = woken_by(columns["wake"], rows, wakes, OTHER) >= 0
+    by_other = by_whom & cause.is_(COMMIT)  # Btrfs's fsyncs wake one another
     before = is_before_own(
         by_other, columns["root"], columns["sleep"], columns["begin_ns"], columns["stack_id"], tables.stacks
     )
     columns["ahead"] |= before
+    # a sync waits for a lock that another process's commit holds
+    columns["beside"] |= by_whom & cause.is_(LOCK) & commits.is_others(columns["begin_ns"])
     whose = commits.whose(columns["commit"], by_other)
     return _made(columns, cause, place, whose, tables.stacks, True, commits.others_fill)
 
