@@ -59,6 +59,7 @@ def find(case: Case) -> Sequence[Finding]:
             certainty=Certainty.LIKELY,
             doubt="a commit without the data would take some time, too",
             remedy=remedy(case, _ordered(case), ORDERED, 0.0, cost),
+            no_remedy=f"MOUNT= does not ask for {OPTION}",
             test=f"mounted with {ORDERED}: {case.command()}",
             lines=frozenset({COMMIT}),
         )
