@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import lfilter
 
 from analysis.measures.common.timeline import F64
+from analysis.measures.statistics.recursion import driven_series
 
 ORDERS = 10
 SUM_MOST = 0.985  # nearer to 1 the spread of means has no bound
@@ -76,13 +76,12 @@ def fit(x: F64) -> Models:
 
 def residuals(x: F64, models: Models) -> F64:
     """What drives the one series x under its model, around 0."""
-    driven = lfilter(np.concatenate(([1.0], -models.coefficients[0])), [1.0], x - x.mean())[ORDERS:]
+    filter_ = np.concatenate(([1.0], -models.coefficients[0]))
+    driven = np.convolve(x - x.mean(), filter_)[ORDERS : x.size]
     return np.asarray(driven - driven.mean())
 
 
 def simulate(models: Models, driven_by: F64, series: int, n: int, random: np.random.Generator) -> F64:
     """Series of the one model, driven by draws of `driven_by`: series x n."""
     draws = driven_by[random.integers(0, driven_by.size, (series, n + BURN_IN))]
-    return np.asarray(
-        lfilter([1.0], np.concatenate(([1.0], -models.coefficients[0])), draws, axis=1)[:, BURN_IN:]
-    )
+    return driven_series(draws, models.coefficients[0])[:, BURN_IN:]

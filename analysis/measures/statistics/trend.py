@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import lfilter
 
 from analysis.measures.common.timeline import F64
+from analysis.measures.statistics.recursion import driven_series
 
 LEAST_VALUES = 100
 LEAST_FOR_ERROR = 5
@@ -86,6 +86,6 @@ def trend(series: Sequence[float] | F64) -> Trend | None:
     rng = np.random.default_rng(SEED)
     centred = drive[0] - drive[0].mean()
     drawn = centred[rng.integers(0, centred.size, (DRAWS, n + BURN_IN))]
-    processes = lfilter([1.0], [1.0, -coefficient[0]], drawn, axis=1)[:, BURN_IN:]
+    processes = driven_series(drawn, coefficient)[:, BURN_IN:]
     steep = int(np.count_nonzero(np.abs(_fit(processes)[3]) >= abs(scaled[0])))
     return Trend((1 + steep) / (1 + DRAWS), float(first), float(last), "")
