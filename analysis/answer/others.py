@@ -7,6 +7,7 @@ from analysis import units
 from analysis.findings.rule import Case
 from analysis.measures.app.other_programs import measure_others
 from analysis.measures.locks.lock_waiters import OTHERS
+from analysis.rundir.run import clean
 
 LEAST_CPU = 0.01  # of all CPUs
 LEAST_BYTES = 0.001  # of the disk's
@@ -29,7 +30,8 @@ def others(case: Case) -> str:
         used, capacity = units.seconds(found.cpu_ns / 1e9), units.seconds(capacity_ns / 1e9)
         text = f"other programs{named} used {used} of {capacity} CPU s"
     owners = results.owners
-    of_disk = owners.share(OTHERS, "bytes") if owners is not None else None
-    if of_disk is not None and of_disk >= LEAST_BYTES:
-        text += f"; {units.percent(of_disk)} % of the disk's bytes"
+    of_disk = owners.share(OTHERS, "bytes") if owners is not None else 0.0
+    if owners is not None and of_disk >= LEAST_BYTES:
+        who = ", ".join(clean(name, 30) for name, _ in owners.of(OTHERS).names[:PROGRAMS])
+        text += f"; {who or 'others'} had {units.percent(of_disk)} % of the disk's bytes"
     return text

@@ -12,7 +12,7 @@ from analysis import units
 from analysis.answer.answer import Answer
 from analysis.answer.finding_text import counted, levels
 from analysis.answer.time_spent import Row
-from analysis.answer.wrap import WIDTH, cut, parts
+from analysis.answer.wrap import WIDTH, cut, lines_of, parts, whole_parts
 from analysis.rundir.run import clean
 
 LINES = 40
@@ -48,7 +48,8 @@ def _head(answer: Answer) -> list[str]:
     title = title if len(title) <= most else title[: most - 3] + "..."
     lines = [f"{title}{started.rjust(WIDTH - len(title))}" if started else title]
     for warning in answer.warnings[:MOST_WARNINGS]:
-        lines += parts(warning, "!! ", 2)
+        shown = lines_of(warning, "!! ")
+        lines += shown if len(shown) <= 2 else whole_parts(warning.split("; "), "; ", "!! ", 2)[0]
     if more := len(answer.warnings) - MOST_WARNINGS:
         lines += [f"!! {more} more warnings: see below"] if more > 0 else []
     for name, text in (("on", answer.ran), ("got", answer.got), ("disk", answer.disk)):

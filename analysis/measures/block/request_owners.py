@@ -9,7 +9,8 @@ others' (a udev probe). On a shared disk (DIR=) a request is
 - others', if any other process submitted it, if it went to another file system of the disk, or if a kernel
   thread writes back a file that lies outside of DIR, or a page that another cgroup brought into memory;
 - the file system's own, if a kernel thread submitted it and nothing tells more: its journal and metadata
-  serve all who use it, and what is written back of a file that is gone may be anybody's;
+  serve all who use it, what is written back of a file that is gone may be anybody's, and so may a read that a
+  limit (io.max) held back until a kernel thread sent it;
 - the recorder's, if one of Seekmeter's processes submitted it, or it is of a file of the run directory.
 
 On a live system (watch) all requests to the watched disk or partition are the workload's. Inode numbers are
@@ -287,7 +288,7 @@ def _of_directory(w: _Evidence) -> Codes:
     thread = (w.by == BY_THREAD) | (w.by == UNKNOWN)
     owner[w.on_tested & (thread | ((w.by == BY_RECORDER) & ~w.is_data))] = OF_FILESYSTEM
     back = w.on_tested & thread
-    owner[back & (w.charged_other | (w.file == OF_OTHERS))] = OF_OTHERS
+    owner[back & (w.charged_other | (w.is_write & (w.file == OF_OTHERS)))] = OF_OTHERS
     owner[back & w.charged_workload] = OF_WORKLOAD
     owner[w.on_tested & (w.file == OF_WORKLOAD)] = OF_WORKLOAD
     owner[w.file == OF_RECORDER] = OF_RECORDER
