@@ -24,14 +24,14 @@ def others(case: Case) -> str:
     share = found.cpu_ns / capacity_ns if capacity_ns else 0.0
     programs = ", ".join(name for name, _ in found.programs[:PROGRAMS])
     if share < LEAST_CPU:
-        text = "other programs used under 1 % of the CPU time"
+        text = "used under 1 % of the CPU time"
     else:
         named = f" ({programs})" if programs else ""
         used, capacity = units.seconds(found.cpu_ns / 1e9), units.seconds(capacity_ns / 1e9)
-        text = f"other programs{named} used {used} of {capacity} CPU s"
+        text = f"used {used} of {capacity} CPU s{named}"
     owners = results.owners
     of_disk = owners.share(OTHERS, "bytes") if owners is not None else 0.0
     if owners is not None and of_disk >= LEAST_BYTES:
         who = ", ".join(clean(name, 30) for name, _ in owners.of(OTHERS).names[:PROGRAMS])
-        text += f"; {who or 'others'} had {units.percent(of_disk)} % of the disk's bytes"
+        text += f"; {units.percent(of_disk)} % of the disk's bytes{f' ({who})' if who else ''}"
     return text
