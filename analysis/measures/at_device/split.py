@@ -11,6 +11,7 @@
     cold         a read into the page cache of what the run had not read before, unless the root waited for a
                  lock or the like, and another thread for the read
     again        another read into the page cache, most of whose pages the run had read or written before
+    cold metadata  a read of metadata that the run had not read before, with the same exception
     bandwidth    other requests with the device, or queued for it: of 128 KiB or more, or many at once
     latency      other requests with the device, or queued for it
     machinery    other requests, while a worker of the loop device has them
@@ -83,10 +84,14 @@ class Why(StrEnum):
     SMALL_READS = "small reads"
     COLD = "cold"
     AGAIN = "again"
+    COLD_METADATA = "cold metadata"
     BANDWIDTH = "bandwidth"
     LATENCY = "latency"
     MACHINERY = "machinery"
     SEEKS = "seeks"
+
+
+WITH_WAKE_UPS = (Why.SMALL_READS, Why.COLD, Why.AGAIN, Why.COLD_METADATA)
 
 
 @dataclass(frozen=True)
@@ -264,6 +269,7 @@ class _Split:
         self.give(Why.QUEUE, in_queue & (~is_flush | waits_for_place))
         self.give(Why.FLUSH, is_flush)
         self._reads()
+        self._metadata_reads()
         seeks = self._seeks()
         is_large = self.has_row & ((block.bytes[self.row] >= LARGE_BYTES) | (depth > SHALLOW))
         is_device = (at.part == Part.DEVICE) | is_queue | waits_for_place
@@ -389,6 +395,14 @@ class _Split:
         self.give(Why.COLD, self.is_(cold) & ~is_held_up)
         self.give(Why.AGAIN, self.is_(again & traits.is_buffered_read) & ~is_held_up)
 
+    def _metadata_reads(self) -> None:
+        """Those that are the run's first of their place: inodes, directories, trees not in memory yet."""
+        block = self.block
+        rows = np.flatnonzero(block.op.is_("read") & block.class_.is_("metadata") & ~self.is_others)
+        cold = np.zeros(block.rows, dtype=np.bool_)
+        cold[rows] = first_reads(block, rows)
+        self.give(Why.COLD_METADATA, self.is_(cold) & ~self._is_held_up())
+
     def _again(self) -> Mask:
         """Which reads have mostly pages that had been in memory; none if there are too many to tell."""
         found = np.zeros(self.block.rows, dtype=np.bool_)
@@ -509,7 +523,7 @@ class _Split:
 
     def _woken_ns(self, why: Why, sleeps: I32) -> int:
         """Who sleeps at each read waits for a CPU as often: with the read in memory, that is saved, too."""
-        return woken_ns(self.rows, sleeps) if why in (Why.SMALL_READS, Why.COLD) else 0
+        return woken_ns(self.rows, sleeps) if why in WITH_WAKE_UPS else 0
 
     def _add(self, why: Why, value: F64, low: F64, high: F64) -> None:
         """Note the time of a cause: its share of each piece, with limits."""
