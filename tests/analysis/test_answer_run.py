@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from analysis.answer import findings_json
 from analysis.answer.detail import NOT_RECORDED, arranged
 from analysis.answer.phase_causes import phase_causes
 from analysis.answer.time_spent import time_spent
 from analysis.answer.verified import read_verified
-from analysis.findings.rule import Case
+from analysis.findings.rule import Case, Found
 from analysis.measures.ledger import measure_ledger
 from analysis.measures.results import measure
 from analysis.report import make_report
@@ -128,3 +129,14 @@ def test_outcome_of_verify_belongs_to_the_same_finding(tmp_path: Path) -> None:
     (path / "verify/9.json").write_text(json.dumps(outcome | {"what": "Full 3 times.", "text": 5}))
     found = read_verified(open_run(path), [first, second])
     assert set(found) == {2} and found[2].text == "10 s \\x1b[31m less"
+
+
+def test_docs_describe_each_key_of_the_findings_file(tmp_path: Path) -> None:
+    case = case_of(write(tmp_path / "run", fsync_of_a_child()))
+    tree = json.loads(findings_json.encoded(case, Found([finding("Full 15 times.", 13.0)])))
+    (one,) = tree["findings"]
+    written = {*tree, *one, *one["where"], *one["evidence"][0], *one["remedy"], *tree["ledger"][0]}
+    schema = (Path(__file__).parents[2] / "docs/SCHEMA.md").read_text()
+    page = schema.partition("\n## The findings\n")[2].partition("\n## ")[0]
+    described = set(re.findall(r"`\.?(\w+)`", page))
+    assert written - {"schema"} <= described
