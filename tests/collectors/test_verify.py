@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from collectors.privilege.sudo import owner
 from collectors.trace import sysinfo
 from collectors.verify.recorded import read_recorded
-from tests.collectors.sessions import TREE
+from tests.collectors.sessions import TREE, wait_for
 from tests.collectors.stub_sweeps import StubSweeps, outcomes, plan_of
 from workloads.system.errors import MachineError, OptionError, UserError
 
@@ -252,6 +253,27 @@ def test_failed_run_costs_its_pair_alone(stub: StubSweeps) -> None:
     assert done.returncode == 1 and "1 of 8 runs failed twice (c01-r02)" in done.stderr
     text = verdict(stub.sweep)
     assert "(3 pairs)" in text and "1 pair with a run that failed" in text
+
+
+def test_interrupted_pairs_are_kept_and_the_same_command_goes_on(stub: StubSweeps) -> None:
+    walls(stub, [18.0, 18.2], [13.0, 13.1])
+    stub.take(1)
+    process = stub.start(f"RUN={stub.folder}/run", "FINDING=1", "ORDER=1")
+    wait_for(lambda: sum(stub.count("end").values()) >= 5)  # two pairs, and a run of the third
+    os.killpg(process.pid, signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 1 and "interrupted; everything is put back" in errors, errors
+    assert out == f"{stub.sweep}\n"  # which is then judged
+    text = verdict(stub.sweep)
+    assert "(2 pairs)" in text and "interrupted; the same command goes on: make verify RUN=" in text
+    kept = json.loads((stub.folder / "run/verify/1.json").read_text())
+    assert (kept["state"], len(kept["pairs"])) == ("interrupted", 2)
+    stub.take(0)
+    done = verify(stub)
+    assert done.returncode == 0 and "going on with" in done.stderr, done.stderr
+    assert "(4 pairs)" in verdict(stub.sweep)
+    kept = json.loads((stub.folder / "run/verify/1.json").read_text())
+    assert (kept["state"], kept["verdict"]) == ("complete", "confirmed")
 
 
 def test_other_finding_of_the_same_number_begins_anew(stub: StubSweeps) -> None:
