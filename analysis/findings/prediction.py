@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a remedy may save at most: the workload's own CPU time is still there, on the CPUs that it has."""
+"""The limits of what a remedy is predicted to save.
+
+Locks may be held by whom the cause holds up: their waits may go with it. The workload's own CPU time stays,
+on the CPUs that it has.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,16 @@ from analysis.rundir.run import Run, dig
 CHANGES_CPU = ("CPUS", "COLLECT", "THREADS")  # by these words the CPU time, or the CPUs, differ
 
 
-def bounded(remedy: Remedy, run: Run, threads: ThreadResults | None, wall_s: float) -> Remedy:
-    """The remedy, which saves no more of wall_s than leaves the CPU time of the workload its CPUs."""
+def bounded(
+    remedy: Remedy, run: Run, threads: ThreadResults | None, wall_s: float, locks_s: float = 0.0
+) -> Remedy:
+    """The remedy with its limits. locks_s: of wall_s, waits for locks that nothing explains yet."""
     cpus = _cpus(run)
-    if threads is None or not cpus or any(word in remedy.words for word in CHANGES_CPU):
+    if any(word in remedy.words for word in CHANGES_CPU):
+        return remedy
+    high_s = max(remedy.saved.high_s, min(remedy.saved.high_s + locks_s, wall_s))
+    remedy = replace(remedy, saved=replace(remedy.saved, high_s=high_s))
+    if threads is None or not cpus:
         return remedy
     cpu_s = sum(part.ns for part in threads.of(WORKLOAD) if part.is_on_cpu) / 1e9
     most_s = max(wall_s - cpu_s / cpus, 0.0)

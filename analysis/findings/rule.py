@@ -16,11 +16,13 @@ from analysis.findings.order import Kind, ordered
 from analysis.findings.prediction import bounded
 from analysis.measures.ledger import Ledger
 from analysis.measures.results import Results
+from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.sleeps import Sleeps
 from analysis.rundir.repeatable import why_not_repeatable
 from analysis.rundir.run import Run, clean, dig
 from analysis.tables.load import Tables
 
+LOCK = "lock"  # a cause of sleeps
 LEAST_SHARE, LEAST_S = 0.01, 0.01  # of the workload's wall time: what costs less is no finding
 
 
@@ -117,7 +119,11 @@ def _testable(finding: Finding, case: Case) -> Finding:
     """The finding without a remedy if make verify can't repeat its run, with the reason."""
     why = case.why_not_repeatable
     if not why and finding.remedy is not None:
-        remedy = bounded(finding.remedy, case.run, case.results.threads, case.ledger.wall_s)
+        sleeps, ledger = case.sleeps, case.ledger
+        locks_s = 0.0
+        if sleeps is not None and ledger.threads > 1:
+            locks_s = ledger.seconds(sleeps.of(PLAIN, LOCK).total_ns)
+        remedy = bounded(finding.remedy, case.run, case.results.threads, ledger.wall_s, locks_s)
         return replace(finding, remedy=remedy)
     if not why:
         return finding

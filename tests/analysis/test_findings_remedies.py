@@ -147,6 +147,8 @@ def test_remedy_saves_no_cpu_time_of_the_workload(
     assert ("full" in found.text) == (saved_s < 9.0)
     more_cpus = replace(remedy, words={"CPUS": ""})
     assert bounded(more_cpus, case.run, case.results.threads, 10.0) == more_cpus
+    locks = bounded(replace(remedy, saved=Cost(1.0, 0.0, 2.0)), case.run, None, 10.0, locks_s=3.0)
+    assert (locks.saved.value_s, locks.saved.high_s) == (1.0, 5.0)
 
 
 def test_remedy_is_json_and_the_reason_of_none_too(tmp_path: Path) -> None:
