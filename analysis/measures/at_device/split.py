@@ -7,6 +7,7 @@
     queue        the request waits for a place in the device's queue, or a thread does to send one: where the
                  queue is shallow, or by write-back throttling (wbt)
     flush        a flush of the device's cache
+    cut          a request that the queue's limit of its size cut out of a larger one, but for one of each
     small reads  a read of at most 32 KiB of a reader that streams through a file: it was not read ahead
     cold         a read into the page cache of what the run had not read before, unless the root waited for a
                  lock or the like, and another thread for the read
@@ -32,6 +33,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from analysis.measures.at_device.cut import MOST_BYTES, parts_of_one
 from analysis.measures.at_device.pieces import AtRequests, Part, at_requests, is_within, woken_ns
 from analysis.measures.at_device.served import How, excess_of, kind_of, ratio_of_means
 from analysis.measures.at_device.traits import (
@@ -85,6 +87,7 @@ class Why(StrEnum):
     COLD = "cold"
     AGAIN = "again"
     COLD_METADATA = "cold metadata"
+    CUT = "cut"
     BANDWIDTH = "bandwidth"
     LATENCY = "latency"
     MACHINERY = "machinery"
@@ -268,6 +271,7 @@ class _Split:
         is_flush = self.is_(traits.is_flush) | self._is_labelled("flush")
         self.give(Why.QUEUE, in_queue & (~is_flush | waits_for_place))
         self.give(Why.FLUSH, is_flush)
+        self._cut()
         self._reads()
         self._metadata_reads()
         seeks = self._seeks()
@@ -394,6 +398,14 @@ class _Split:
         is_held_up = self._is_held_up()
         self.give(Why.COLD, self.is_(cold) & ~is_held_up)
         self.give(Why.AGAIN, self.is_(again & traits.is_buffered_read) & ~is_held_up)
+
+    def _cut(self) -> None:
+        """Requests cut out of larger ones: what these took beyond one for each, if any size takes as long."""
+        small = self.is_(self.block.bytes < MOST_BYTES)
+        if (self.left * small * self.ns).sum() < LEAST_SHARE * self.path.total_ns:
+            return
+        share = np.where(self.has_row, 1 - 1 / parts_of_one(self.block)[self.row], 0.0)
+        self.give(Why.CUT, share, np.zeros(share.size), share)
 
     def _metadata_reads(self) -> None:
         """Those that are the run's first of their place: inodes, directories, trees not in memory yet."""
