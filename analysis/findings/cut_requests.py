@@ -42,7 +42,7 @@ def _find(case: Case) -> Sequence[Finding]:
             what=f"Requests to {disk_names(case)} were cut to {size(each)} each{by}:"
             f" {case.of_wall(cost.value_s)}.",
             because=[
-                f"{cut.requests:,} such requests were waited for, {ms(cut.d2c_ns)} each at the device (means),"
+                f"{cut.requests:,} such were waited for, {ms(cut.d2c_ns)} each at the device (means),"
                 f" {time.depth_on_path:.1f} at once.",
                 "The cost is all but 1 of those that had been one request, as if any size took as long.",
             ],
