@@ -23,6 +23,7 @@ class Numbered:
     verified: Verified | None
     is_caveat: bool = False  # says what the run can't tell
     part_of: int | None = None  # number of a finding before it that has nearly all of its time, too
+    next_number: int | None = None  # the costliest finding on other time: what may be next without this one
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,17 @@ class Answer:
     no_verdict: list[tuple[str, str]] = field(default_factory=list)  # what was sought, and why it is open
 
 
+def next_of(number: int, found: Found) -> int | None:
+    """The costliest finding that has other time of the ledger than this one; None: there is none."""
+    own = found.findings[number - 1]
+    others = [
+        (finding.cost.value_s, -other)
+        for other, finding in enumerate(found.findings, 1)
+        if finding.lines and not finding.lines & own.lines and finding.kind not in found.caveats
+    ]
+    return -max(others)[1] if own.lines and others else None
+
+
 def make_answer(case: Case, found: Found, document: Document) -> Answer:
     """The answer of a run. document: its report, whose banners and sections the answer names."""
     verified = read_verified(case.run, found.findings)
@@ -58,6 +70,7 @@ def make_answer(case: Case, found: Found, document: Document) -> Answer:
             verified.get(number),
             is_caveat=finding.kind in found.caveats,
             part_of=found.part_of.get(number),
+            next_number=next_of(number, found),
         )
         for number, finding in enumerate(found.findings, 1)
     ]

@@ -37,7 +37,8 @@ def outlook(one: Numbered) -> list[tuple[str, str]]:
         low = units.seconds(remedy.saved.low_s) if remedy.saved.low_s else "0"
         high = units.seconds(remedy.saved.high_s)
         value = units.seconds(remedy.saved.value_s)
-        entries.append((PREDICTION, f"{remedy.text}: {value} s less ({low} to {high})"))
+        then = f"; {one.next_number} may be next" if one.next_number else ""
+        entries.append((PREDICTION, f"{remedy.text}: {value} s less ({low} to {high}{then})"))
         test = f"make verify RUN=... FINDING={one.number}"
     if one.verified is not None:
         return [*entries, (VERIFIED, f"{one.verified.verdict}: {one.verified.text}")]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.answer import text
-from analysis.answer.answer import Answer, Numbered
+from analysis.answer.answer import Answer, Numbered, next_of
 from analysis.answer.evidence import evidence_texts
 from analysis.answer.next_steps import Step
 from analysis.answer.time_spent import Row, TimeSpent
@@ -20,6 +21,7 @@ from analysis.answer.verified import Verified
 from analysis.answer.wrap import WIDTH
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Remedy, Where
 from analysis.findings.overlap import parts_of
+from analysis.findings.rule import Found
 from analysis.measures.ledger import Ledger, Line
 from analysis.report import make_report
 from tests.analysis.synthetic import START_NS, Spec, decaying_ext3, request
@@ -154,6 +156,22 @@ def test_finding_states_sentence_certainty_evidence_prediction_and_test() -> Non
     assert "   evidence: asleep 13.0 s, outside 0.250 s (thread_time)" in lines
     assert "   prediction: with a journal of 1 GB: 6.50 s less (0 to 13.0)" in lines
     assert "   test it: make verify RUN=... FINDING=1" in lines
+
+
+def test_prediction_names_what_may_be_next() -> None:
+    full, on_cpu = finding("Full 15 times.", 13.0), finding("On a CPU 27 s.", 27.0)
+    found = Found(
+        [
+            replace(full, lines=frozenset({"log_space"})),
+            replace(full, lines=frozenset({"log_space", "lock"})),
+            replace(on_cpu, lines=frozenset({"cpu"})),
+            replace(finding("Short 1.", 99.0), kind="too_short", lines=frozenset({"x"})),
+        ],
+        caveats={"too_short"},
+    )
+    assert [next_of(number, found) for number in (1, 2, 3)] == [3, 3, 1]
+    shown = text.render(answer_of(findings=[Numbered(1, full, None, next_number=3)]))
+    assert "prediction: with a journal of 1 GB: 6.50 s less (0 to 13.0; 3 may be next)" in shown
 
 
 def test_verified_finding_states_the_outcome_in_place_of_the_test() -> None:
