@@ -23,6 +23,7 @@ from workloads.system.visible import one_line
 
 FINDINGS = "findings.json"
 SCHEMA = 1
+RUN_SCHEMA = 1
 _BYTES_MOST = 64 << 20
 _LETTERS_MOST = 1000
 # Steps of a run (run.json "timing") that are the recorder's, or take no time when nothing is recorded.
@@ -86,6 +87,11 @@ def _read_findings(directory: int, run: str) -> Mapping[str, Any]:
 def _words(facts: Mapping[str, Any], run: str) -> dict[str, str]:
     """Return the variables that the run was made with, if it can be repeated. Raises OptionError."""
     words = facts.get("words")
+    if facts.get("schema", RUN_SCHEMA) != RUN_SCHEMA:
+        raise OptionError(
+            f"RUN={run} is of schema {str(facts['schema'])[:20]}, and this version repeats {RUN_SCHEMA}: "
+            f"use the version that made it"
+        )
     if facts.get("imported") is not None:
         raise OptionError(
             f"RUN={run} is an imported trace, which has no command to repeat: verify a make trace"

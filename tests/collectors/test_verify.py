@@ -72,6 +72,8 @@ def test_run_and_finding_are_read(tmp_path: Path) -> None:
         ({"words": {"DIR": "/srv", "CMD": "true"}}, "ran in a directory of its user (DIR=)"),
         ({"words": {"DEV": "sda", "SECS": "30"}}, "watched what others did (DEV=)"),
         ({"imported": {"format": "blktrace"}}, "is an imported trace"),
+        ({"schema": 2}, "is of schema 2, and this version repeats 1"),
+        ({"schema": ["x\n" * 99]}, "is of schema ["),
         ({"words": None}, "does not say how it was made"),
         ({"words": {"FS": ["ext4"]}}, "does not say how it was made"),
         ({"words": {"FS": "ext4", "CMD": "\ud800"}}, "does not say how it was made"),
