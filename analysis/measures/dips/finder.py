@@ -9,6 +9,7 @@ false alarms, measured, and what is missed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,13 +26,12 @@ GROWTH = 1.4  # of one window's length to the next
 LONGEST_SHARE = 0.2  # of the series
 FLANK_LEAST, FLANK_SHARE = 10, 0.02
 SUM_MOST = 0.9  # sum of the model's coefficients; above it a series wanders too much to tell
-DIP_P = 0.005  # of a dip, over the series tested
+DIP_P = 0.003  # of a dip, over the series tested
 CANDIDATE_P = 0.02
 DEPTH_LEAST = 0.2
 LENGTH_LEAST = 0.01  # of the series
 DIPS_MOST = 10
 TURNS = 5  # windows lifted before the statistic is taken, of this series and of the simulated ones
-DRAWS = 399
 AT_ONCE = 99  # simulated series in memory
 
 
@@ -224,13 +224,13 @@ def _visible(x: F64, chance: F64, errors: F64, windows: _Windows, tests: int) ->
     return float(1 - (1 - needed / level) ** 2)
 
 
-def search(rate: F64, tests: int = 1, seed: int = 1, draws: int = DRAWS) -> Search:
+def search(rate: F64, tests: int = 1, seed: int = 1) -> Search:
     """Search one series of rates for dips. tests: series of the run that are searched.
 
     Empty bins are not tested, as one of them would look like the bottom of a dip: a dip may have some inside.
     """
     kept = np.flatnonzero(rate > 0)
-    found = _search(rate[kept], tests, seed, draws)
+    found = _search(rate[kept], tests, seed)
     return replace(found, dips=_placed(found.dips, kept), candidates=_placed(found.candidates, kept))
 
 
@@ -239,7 +239,7 @@ def _placed(dips: list[Dip], kept: Ints) -> list[Dip]:
     return [replace(dip, first=int(kept[dip.first]), last=int(kept[dip.last - 1]) + 1) for dip in dips]
 
 
-def _search(rate: F64, tests: int, seed: int, draws: int) -> Search:
+def _search(rate: F64, tests: int, seed: int) -> Search:
     n = rate.size
     if n < BINS_LEAST:
         return Search(n, f"{n} bins, of at least {BINS_LEAST}")
@@ -258,7 +258,8 @@ def _search(rate: F64, tests: int, seed: int, draws: int) -> Search:
     if total > SUM_MOST:
         return Search(n, f"throughput wanders: neighbouring bins are too alike (sum {total:.2f})")
     statistic = float(_statistic(turns[:TURNS])[0])
-    chance = _chance(x, models, statistic, windows, max(draws, round(2 * tests / DIP_P) - 1), random)
+    draws = math.ceil(2 * tests / DIP_P) - 1  # a dip may be surpassed by one of them
+    chance = _chance(x, models, statistic, windows, draws, random)
     p = (1 + int((chance >= statistic).sum())) / (1 + chance.size)
     visible = _visible(x, chance, turns[TURNS - 1].errors[0], windows, tests)
     if p > CANDIDATE_P:
