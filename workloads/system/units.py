@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parse and format sizes, durations and CPU lists. Sizes are in bytes; K, M, G, T are powers of 1024."""
 
+import math
 import re
 
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -12,7 +13,7 @@ def parse_size(text: str) -> int:
     if match is None:
         raise ValueError(f"{text!r} is not a size")
     size = float(match[1]) * 1024 ** _POWERS[match[2].upper()]
-    if not size < 1 << 63:
+    if math.isinf(size):
         raise ValueError(f"{text!r} is more than a disk or memory can have")
     return int(size)
 
