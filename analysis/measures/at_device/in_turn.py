@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.measures.at_device.kinds import kind_of
 from analysis.measures.common.timeline import F64
 from analysis.tables.block import Block
 from analysis.tables.store import I64
 
-LEAST = 20  # requests of either side
+LEAST = 20  # requests of either side, or of a kind
+MOST = 0.9  # of the requests that waited: of kinds that fit
 LOW, LEAST_RATIO = 0.05, 0.35  # quantile, and its least ratio to the median
 
 
@@ -54,16 +56,26 @@ class InTurn:
         median = float(np.median(took))
         return median > 0 and float(np.quantile(took, LOW)) >= LEAST_RATIO * median
 
+    def serves_one(self, block: Block) -> bool:
+        """Whether the devices serve requests one at a time: by those that waited for the end of another."""
+        has_waited = block.lasting & (self.begin > block.queue_ns) & np.isin(self.row_dev, self.devs)
+        waited = np.flatnonzero(has_waited)
+        kinds, of_row, counts = np.unique(kind_of(block, waited), return_inverse=True, return_counts=True)
+        enough = np.flatnonzero(counts >= LEAST).tolist()
+        fitting = sum(int(counts[kind]) for kind in enough if self.fits(block, waited[of_row == kind]))
+        return kinds.size > 0 and fitting >= MOST * sum(int(counts[kind]) for kind in enough) > 0
+
+    def served_ns(self, dev: I64, begin: I64, end: I64) -> F64:
+        """In each span: while its device served the others' requests."""
+        found = np.zeros(begin.size)
+        for one, (first, until, before) in zip(self.devs.tolist(), self.in_way, strict=True):
+            mine = np.flatnonzero(dev == one)
+            found[mine] = _until(end[mine], first, until, before) - _until(begin[mine], first, until, before)
+        return found
+
     def waited_ns(self, block: Block, rows: I64) -> F64:
         """Of each request's time from queue to completion: while its device served the others'."""
-        found = np.zeros(rows.size)
-        for dev, (first, end, before) in zip(self.devs.tolist(), self.in_way, strict=True):
-            mine = np.flatnonzero(self.row_dev[rows] == dev)
-            at = rows[mine]
-            found[mine] = _until(block.complete_ns[at], first, end, before) - _until(
-                block.queue_ns[at], first, end, before
-            )
-        return found
+        return self.served_ns(self.row_dev[rows], block.queue_ns[rows], block.complete_ns[rows])
 
 
 def _until(t: I64, begin: I64, end: I64, before: I64) -> F64:

@@ -25,6 +25,7 @@ from enum import StrEnum
 import numpy as np
 
 from analysis.measures.at_device.in_turn import InTurn
+from analysis.measures.at_device.kinds import kind_of
 from analysis.measures.common.timeline import F64
 from analysis.measures.critical_path.stretches import Mask, spans
 from analysis.tables.block import Block
@@ -32,7 +33,6 @@ from analysis.tables.store import I64
 
 LEAST_COMPARED = 20  # requests on either side
 COMPARED_MOST = 400_000  # requests that are looked at; of more, every n-th
-SIZES = 40  # size classes, by powers of two
 
 
 class How(StrEnum):
@@ -56,12 +56,6 @@ class Excess:
     how: How  # of the kinds that were compared, the last
     with_ns: float  # means over the compared kinds, weighted by the asked requests that met others
     without_ns: float
-
-
-def kind_of(block: Block, rows: I64) -> I64:
-    """Operation and power of two of the size, as one number."""
-    size = np.log2(np.maximum(block.bytes[rows], 1)).astype(np.int64)
-    return block.op.codes[rows].astype(np.int64) * SIZES + np.minimum(size, SIZES - 1)
 
 
 def excess_of(block: Block, asked: I64, own: Mask, others: Mask) -> Excess:

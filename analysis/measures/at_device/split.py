@@ -34,8 +34,9 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.at_device.cut import MOST_BYTES, parts_of_one
+from analysis.measures.at_device.kinds import kind_of
 from analysis.measures.at_device.pieces import AtRequests, Part, at_requests, is_within, woken_ns
-from analysis.measures.at_device.served import How, excess_of, kind_of, ratio_of_means
+from analysis.measures.at_device.served import How, excess_of, ratio_of_means
 from analysis.measures.at_device.traits import (
     AHEAD,
     Traits,
