@@ -33,7 +33,7 @@ def _find(case: Case) -> Sequence[Finding]:
     shares = case.ledger.shares(
         lambda share: share.request in CLASSES and end_of(share)[0] in (DEVICE, QUEUE)
     )
-    cost = Cost(*case.ledger.cost(sum(share.ns for share in shares), sum(share.weak_ns for share in shares)))
+    cost = Cost(*case.ledger.cost_of(shares))
     if factor < LEAST or not case.counts(cost.value_s) or written.app is None:
         return []
     by_class = {

@@ -25,7 +25,6 @@ def find(case: Case) -> Sequence[Finding]:
     if not case.counts(value):
         return []
     window = case.results.window
-    lines = [line.key for line in ledger.lines if any(_is_wait(share) for share in line.shares)]
     return [
         Finding(
             kind=KEY,
@@ -59,7 +58,7 @@ def find(case: Case) -> Sequence[Finding]:
             doubt="concluded from when waits ended: the counters of its cgroup (cpu.stat) are not recorded",
             no_remedy="the limit is of a cgroup around the run, which a repetition has, too",
             test="without the limit of its cgroup (cpu.max, cpu.cfs_quota_us): " + case.command(),
-            lines=frozenset(lines),
+            lines=ledger.keys(_is_wait),
         )
     ]
 

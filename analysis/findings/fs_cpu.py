@@ -26,8 +26,7 @@ def find(case: Case) -> Sequence[Finding]:
     """One finding for the whole run."""
     ledger = case.ledger
     shares = ledger.shares(_is_theirs)
-    ns, weak_ns = sum(share.ns for share in shares), sum(share.weak_ns for share in shares)
-    value, low, high = ledger.cost(ns, weak_ns)
+    value, low, high = ledger.cost_of(shares)
     if ledger.basis != PATH or not case.counts(value) or value < LEAST_SHARE * ledger.wall_s:
         return []
     ran: dict[str, int] = {}
@@ -62,7 +61,7 @@ def find(case: Case) -> Sequence[Finding]:
             remedy=without_options(case, TRANSFORMS, case.cost(value, low, high)),
             no_remedy="MOUNT= has no option that asks for this work",
             test=f"{without}: {case.command(**more)}",
-            lines=frozenset(line.key for line in ledger.lines if any(map(_is_theirs, line.shares))),
+            lines=ledger.keys(_is_theirs),
         )
     ]
 

@@ -34,8 +34,7 @@ def find(case: Case) -> Sequence[Finding]:
         return at_it and share.own.cause in VOLUNTARY and whose(share, kernel) == PROGRAMS
 
     shares = ledger.shares(is_theirs)
-    ns, weak_ns = sum(share.ns for share in shares), sum(share.weak_ns for share in shares)
-    value, low, high = ledger.cost(ns, weak_ns)
+    value, low, high = ledger.cost_of(shares)
     if ledger.basis != PATH or not case.counts(value):
         return []
     names: dict[str, int] = {}
@@ -74,7 +73,7 @@ def find(case: Case) -> Sequence[Finding]:
             doubt=doubt,
             no_remedy="other programs are not the run's to end",
             test=f"without them: {case.command()}",
-            lines=frozenset(line.key for line in ledger.lines if any(map(is_theirs, line.shares))),
+            lines=ledger.keys(is_theirs),
         )
     ]
 

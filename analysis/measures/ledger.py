@@ -11,7 +11,7 @@ waiting for one are lines of their own; what is not known is a line, too, the la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analysis.causes import rules
@@ -83,6 +83,14 @@ class Ledger:
     def shares(self, wanted: Callable[[Share], bool]) -> list[Share]:
         """Shares of the path."""
         return [share for line in self.lines for share in line.shares if wanted(share)]
+
+    def keys(self, wanted: Callable[[Share], bool]) -> frozenset[str]:
+        """Keys of the lines that have such shares of the path."""
+        return frozenset(line.key for line in self.lines if any(map(wanted, line.shares)))
+
+    def cost_of(self, shares: Sequence[Share]) -> tuple[float, float, float]:
+        """cost() of these shares."""
+        return self.cost(sum(one.ns for one in shares), sum(one.weak_ns for one in shares))
 
     def cost(self, ns: int, weak_ns: int = 0) -> tuple[float, float, float]:
         """Value, low and high seconds: without what rests on a guess, and with all that is not known."""
