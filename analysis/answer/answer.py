@@ -90,6 +90,6 @@ def make_answer(case: Case, found: Found, document: Document) -> Answer:
         lost=lost.lost(case.run, found.not_asked),
         whole=lost.whole(case.run),
         others=others.others(case),
-        steps=next_steps.steps(case, found.findings, verified, document.sections),
+        steps=next_steps.steps(case, found, verified, document.sections),
         no_verdict=found.no_verdict,
     )

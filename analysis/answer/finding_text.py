@@ -15,9 +15,9 @@ from analysis.findings.finding import Evidence, Finding
 
 INDENT = "   "
 PREDICTION, VERIFIED, TEST = "prediction", "verified", "test it"
-MOST_TEST = 2  # lines
+MOST_TEST, MOST_SENTENCE = 2, 3  # lines
 LAST_CUT = ("COLLECT", "FS", "WL")  # variables by which the command may differ from the run's
-LEAST_EVIDENCE = 0.01  # of the cost: fewer seconds are not shown
+LEAST_EVIDENCE = 0.05  # of the cost: fewer seconds are not shown
 _VALUE = re.compile(r"\b([A-Z]+)=('(?:[^']|'\"'\"')*'|[^\s']+)")
 
 
@@ -29,7 +29,7 @@ def what_text(one: Numbered) -> str:
 def outlook(one: Numbered) -> list[tuple[str, str]]:
     """What taking the cause away is predicted to save, or was measured to save, and the test.
 
-    What is part of another finding needs no test of its own, if it is not to be had by itself.
+    What is part of another finding needs no test of its own where it has no remedy.
     """
     remedy, test = one.finding.remedy, one.finding.test
     entries = []
@@ -42,7 +42,7 @@ def outlook(one: Numbered) -> list[tuple[str, str]]:
         test = f"make verify RUN=... FINDING={one.number}"
     if one.verified is not None:
         return [*entries, (VERIFIED, f"{one.verified.verdict}: {one.verified.text}")]
-    return [*entries, (TEST, test)]
+    return entries if one.part_of and remedy is None else [*entries, (TEST, test)]
 
 
 def levels(one: Numbered, wall_s: float) -> list[list[str]]:
@@ -78,9 +78,9 @@ def _weighty(finding: Finding) -> list[Evidence]:
 
 
 def _brief(one: Numbered) -> list[str]:
-    """The finding's sentence, at most two lines, and how sure it is at the right."""
+    """The finding's sentence, and how sure it is at the right."""
     sure = str(one.finding.certainty)
-    lines = cut(what_text(one), INDENT, 2, f"{one.number}.".ljust(3), WIDTH - len(sure) - 2)
+    lines = cut(what_text(one), INDENT, MOST_SENTENCE, f"{one.number}.".ljust(3), WIDTH - len(sure) - 2)
     lines[0] = lines[0].ljust(WIDTH - len(sure)) + sure
     return lines
 
@@ -107,7 +107,7 @@ def _outlook_lines(name: str, text: str) -> list[str]:
         if len(lines_of(text, INDENT, first)) <= MOST_TEST:
             break
         text = text.replace(found[0], f"{found[1]}=...", 1)  # as the run in RUN=...; report.html has it
-    return cut(text, INDENT, MOST_TEST, first)
+    return cut(text, INDENT, 2 * MOST_TEST, first)  # a command without its end is of no use
 
 
 def counted(rest: Sequence[Numbered]) -> str:

@@ -45,7 +45,7 @@ def _moved(case: Case) -> str:
     """What the workload's calls read and wrote."""
     app, wall_s = case.results.app, case.results.window.work_s
     if app.bytes is None or not wall_s:
-        return f"not known: {app.absent or 'no calls were recorded'}"
+        return f"not known (file-system calls: {app.absent or 'not recorded'})"
     least = ">= " if app.uncounted else ""
     moved = [
         f"{least}{units.bytes_(app.bytes[op])} {'read' if op == 'read' else 'written'}"

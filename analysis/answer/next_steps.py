@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from analysis import units
 from analysis.findings.finding import Finding
-from analysis.findings.rule import Case
+from analysis.findings.rule import Case, Found
 from analysis.measures.ledger import CPU
 from analysis.render.document import Section
 from analysis.sections.document import find_sections
@@ -29,23 +29,26 @@ class Step:
     shows: str
 
 
-def steps(
-    case: Case, findings: Sequence[Finding], verified: Collection[int], sections: Sequence[Section]
-) -> list[Step]:
+def steps(case: Case, of_run: Found, verified: Collection[int], sections: Sequence[Section]) -> list[Step]:
     """At most MOST_STEPS, what tells most about this run first. verified: numbers of findings.
 
     sections: of the report, in its order.
     """
-    run, found = case.run, []
+    run, findings, caveats = case.run, of_run.findings, of_run.caveats
+    found: list[Step] = []
     with_remedy = [number for number, one in enumerate(findings, 1) if one.remedy and number not in verified]
     for number in with_remedy[:1]:
         found.append(Step(f"make verify RUN=... FINDING={number}", "without the cause, in pairs"))
+    longer = next((one.test for one in findings if one.kind in caveats and not one.cost.value_s), "")
+    if longer.startswith("make "):
+        found.append(Step(longer, "long enough to tell"))
+    if not case.ledger.basis and not run.imported and run.asked:
+        found.append(Step(case.command(COLLECT=""), "with threads and switches"))
     if not run.imported and any(run.off(name) for name in run.losses):
         found.append(Step("make doctor", "what is off, and what switches it on"))
     if _lacks_functions(case, findings):
-        collectors = " ".join([*run.asked, PERF])
-        found.append(Step(f"make trace ... COLLECT='{collectors}'", "CPU functions"))
-    first = findings[0] if findings else None
+        found.append(Step(f"make trace ... COLLECT='block {PERF}'", "in which functions the CPUs were"))
+    first = next((one for one in findings if one.kind not in caveats or one.cost.value_s), None)
     is_of_disk = first is not None and any(one.table in OF_DISK for one in first.evidence)
     if case.tables.block is not None and (is_of_disk or first is None):
         found.append(Step("make movie RUN=...", "the disk over time, request by request"))
@@ -57,7 +60,7 @@ def _lacks_functions(case: Case, findings: Sequence[Finding]) -> bool:
     line = case.ledger.line(CPU)
     if line is None or case.results.cpu is not None or line.ns <= MUCH_CPU * case.ledger.total_ns:
         return False
-    return not any(PERF in finding.test for finding in findings[:2])
+    return not any(PERF in finding.test for finding in findings)
 
 
 def _page(case: Case, first: Finding | None, sections: Sequence[Section]) -> Step:

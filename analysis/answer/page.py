@@ -12,6 +12,7 @@ from analysis.answer.answer import Answer
 from analysis.answer.evidence import evidence_texts
 from analysis.answer.finding_text import outlook, what_text
 from analysis.answer.text import nothing_text, tail_entries
+from analysis.answer.wrap import joined
 from analysis.rundir.run import clean
 
 TEMPLATE = "answer.html.j2"
@@ -25,7 +26,7 @@ def render(answer: Answer) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters |= {"clean": clean, "seconds": units.seconds}
+    environment.filters |= {"clean": lambda text: joined(clean(text)), "seconds": units.seconds}
     return environment.get_template(TEMPLATE).render(
         answer=answer,
         evidence_texts=evidence_texts,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from analysis import units
 from analysis.findings.rule import Case
 from analysis.measures.app.phases import OUTSIDE
@@ -15,8 +17,11 @@ MOST_CAUSES = 3
 LEAST_CAUSE = 0.02  # of the phase
 
 
-def phase_causes(case: Case) -> list[tuple[str, str]]:
-    """Name of each phase and its causes in seconds, in the order of the phases; empty if they are alike."""
+def phase_causes(case: Case, short: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Name of each phase and its causes in seconds, in the order of the phases; empty if they are alike.
+
+    short: texts to use instead of the ledger's, by key of the line.
+    """
     ledger, phases = case.ledger, case.tables.phases
     by_phase = _by_phase(ledger) if ledger.basis == PATH else _of_threads(case)
     long = {
@@ -26,7 +31,7 @@ def phase_causes(case: Case) -> list[tuple[str, str]]:
     if len(long) < 2 or all(_difference(causes, whole) < DIFFERENT for causes in long.values()):
         return []
     order = list(dict.fromkeys(phases.name)) if phases is not None else []
-    texts = {line.key: line.text for line in ledger.lines}
+    texts = {line.key: short.get(line.key, line.text) for line in ledger.lines}
     names = sorted(long, key=lambda name: order.index(name) if name in order else len(order))
     return [(_named(name, long[name], ledger), _causes(long[name], texts, ledger)) for name in names]
 

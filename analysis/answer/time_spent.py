@@ -92,7 +92,7 @@ def time_spent(case: Case) -> TimeSpent:
     rows += [_of(ledger, line.key, line.ns, line.text, _weak(ledger, line)) for line in unknown]
     if not unknown:
         rows.append(_of(ledger, LAST[0], 0, "not explained", ""))
-    return TimeSpent(_heading(case), rows, "", phases=phase_causes(case))
+    return TimeSpent(_heading(case), rows, "", phases=phase_causes(case, TEXTS))
 
 
 def _heading(case: Case) -> str:

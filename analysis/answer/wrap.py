@@ -16,12 +16,20 @@ _AMOUNT = re.compile(r"(\d) (%|s|ms|us|ns|min|h|B|[kMGT]B|[kMGT]?B/s|ops/s|CPUs?
 _END = re.compile(r"(?<=[,;]) ")  # of a part
 
 
+def joined(text: str) -> str:
+    """The text in which no line may end between a number and its unit."""
+    return _AMOUNT.sub(rf"\1{NO_BREAK}\2", text)
+
+
 def lines_of(text: str, indent: str, first: str | None = None, width: int = WIDTH) -> list[str]:
     """The text in as many lines as it takes. first: begin of the first line, else the indent."""
     head = indent if first is None else first
-    joined = _AMOUNT.sub(rf"\1{NO_BREAK}\2", clean(text, LETTERS))
     lines = textwrap.wrap(
-        joined, width, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False
+        joined(clean(text, LETTERS)),
+        width,
+        initial_indent=head,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
     ) or [head.rstrip()]
     return [line.replace(NO_BREAK, " ") for line in lines]
 

@@ -46,10 +46,10 @@ def ordered(
     parts = parts_of(by_rank, ledger)
     numbers = range(1, len(by_rank) + 1)
 
-    def place(number: int) -> tuple[bool, bool, bool]:
+    def place(number: int) -> tuple[bool, bool, bool, float]:
         one = by_rank[number - 1]
         is_small = one.cost.value_s < LEAST_BEFORE_BOUNDS * ledger.wall_s
-        return rank(one)[0] == LAST, is_small, number in parts
+        return rank(one)[0] == LAST, is_small, number in parts, -one.cost.value_s if number in parts else 0.0
 
     order = sorted(numbers, key=place)
     new = {number: at for at, number in enumerate(order, 1)}

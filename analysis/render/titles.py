@@ -25,10 +25,13 @@ def cut(text: str, letters: int) -> str:
 
 
 def _command(run: Run) -> str:
-    """The beginning of CMD=, on one line."""
+    """The beginning of CMD=, on one line, without the directory of its program."""
     argv = dig(run.facts, "workload", "argv")
     line = argv[-1] if isinstance(argv, list) and argv[1:2] == ["-c"] else dig(run.facts, "words", "CMD")
-    return cut(clean(" ".join(line.split())), COMMAND_LETTERS) if isinstance(line, str) else ""
+    if not isinstance(line, str):
+        return ""
+    program, _, arguments = " ".join(line.split()).partition(" ")
+    return cut(clean(f"{program.rpartition('/')[2] or program} {arguments}".rstrip()), COMMAND_LETTERS)
 
 
 def what_ran(run: Run) -> str:

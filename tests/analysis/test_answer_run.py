@@ -63,12 +63,12 @@ def phases(*marks: tuple[str, int, int]) -> list[dict[str, Any]]:
 
 def test_phases_are_listed_only_if_their_causes_differ(tmp_path: Path) -> None:
     case = case_of(write(tmp_path / "a", fsync_of_a_child(), phases=phases(("all", 0, 900))))
-    assert phase_causes(case) == []
+    assert phase_causes(case, {}) == []
     whole = {line.key: line.ns for line in case.ledger.lines}
     # the child waits for a commit in the middle of the run, and runs before and after
     marks = phases(("first", 0, 90), ("second", 90, 900))
     case = case_of(write(tmp_path / "b", fsync_of_a_child(), phases=marks))
-    found = phase_causes(case)
+    found = phase_causes(case, {})
     assert [name.partition(",")[0] for name, _ in found] == ["first", "second"], whole
     assert "commit" not in found[0][1] and "commit" in found[1][1]
 
