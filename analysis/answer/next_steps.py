@@ -41,13 +41,13 @@ def steps(case: Case, of_run: Found, verified: Collection[int], sections: Sequen
         found.append(Step(f"make verify RUN=... FINDING={number}", "without the cause, in pairs"))
     longer = next((one.test for one in findings if one.kind in caveats and not one.cost.value_s), "")
     if longer.startswith("make "):
-        found.append(Step(longer, "long enough to tell"))
+        found.append(Step(longer, "long enough"))
     if not case.ledger.basis and not run.imported and run.asked:
         found.append(Step(case.command(COLLECT=""), "with threads and switches"))
     if not run.imported and any(run.off(name) for name in run.losses):
         found.append(Step("make doctor", "what is off, and what switches it on"))
     if _lacks_functions(case, findings):
-        found.append(Step(f"make trace ... COLLECT='block {PERF}'", "in which functions the CPUs were"))
+        found.append(Step(f"make trace ... COLLECT='block {PERF}'", "the functions on the CPUs"))
     first = next((one for one in findings if one.kind not in caveats or one.cost.value_s), None)
     is_of_disk = first is not None and any(one.table in OF_DISK for one in first.evidence)
     if case.tables.block is not None and (is_of_disk or first is None):

@@ -39,12 +39,13 @@ def ran(case: Case) -> str:
     memory = run.int_("machine", "memory_bytes")
     limit = run.int_("workload", "mem_bytes")
     dirty = run.int_("workload", "dirty_bytes")
+    threads = run.text("workload", "threads")
     parts = (
         _disk(run),
         f"Linux {release}" if release else "",
         f"{run.cpus} CPUs" if run.cpus else "",
         f"{units.bytes_(memory)} memory" if memory else "",
-        f"{run.text('workload', 'threads')} threads" if run.text("workload", "threads") else "",
+        f"{threads} thread{'' if threads == '1' else 's'}" if threads else "",
         f"memory limit {units.bytes_(limit)}" if limit else "",
         f"dirty limit {units.bytes_(dirty)}" if dirty else "",
         f"CPU limit {run.text('workload', 'cpus')}" if run.text("workload", "cpus") else "",
