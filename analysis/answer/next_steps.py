@@ -40,7 +40,7 @@ def steps(case: Case, of_run: Found, verified: Collection[int], sections: Sequen
     for number in with_remedy[:1]:
         found.append(Step(f"make verify RUN=... FINDING={number}", "without the cause, in pairs"))
     longer = next((one.test for one in findings if one.kind in caveats and not one.cost.value_s), "")
-    if longer.startswith("make "):
+    if longer.startswith("make ") and not run.imported:
         found.append(Step(longer, "long enough"))
     if not case.ledger.basis and not run.imported and run.asked:
         found.append(Step(case.command(COLLECT=""), "with threads and switches"))
