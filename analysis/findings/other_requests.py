@@ -37,7 +37,7 @@ def _find(case: Case) -> Sequence[Finding]:
     # a difference that may be chance is none; without a comparison it is said that there is none
     if not case.counts(cost.low_s if others.is_compared else cost.value_s):
         return []
-    names = ", ".join(others.names)
+    names = ", ".join(_named(case, others.names))
     own_s = case.ledger.seconds(others.own_ns)
     because = [f"Meanwhile these had {others.requests:,} requests of {size(others.bytes)} there."]
     because += _dirtied(case, others.names)
@@ -86,6 +86,14 @@ def _find(case: Case) -> Sequence[Finding]:
             line_s=case.line_s(slow.line_ns),
         )
     ]
+
+
+def _named(case: Case, names: Sequence[str]) -> list[str]:
+    """The submitters; of write-back also the program that made most of it dirty."""
+    others = dirtied_by_others(case.tables.get(thread.TABLE))
+    is_most = others and 2 * others[0][1] > sum(number for _, number in others)
+    mostly = f" (most for {others[0][0]})" if is_most else ""
+    return [f"{name}{mostly}" if name == WRITE_BACK else name for name in names]
 
 
 def _dirtied(case: Case, names: Sequence[str]) -> list[str]:

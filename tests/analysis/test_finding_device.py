@@ -100,6 +100,23 @@ def test_seeks_cost_what_they_add(tmp_path: Path, far_us: int, finds: bool) -> N
         assert not found_by(MIXED, case)
 
 
+@pytest.mark.parametrize("finds", [True, False])
+def test_seeks_are_not_what_other_requests_cost(tmp_path: Path, finds: bool) -> None:
+    """Half of the far requests meet a large one, which makes them slow, seek or not; the others are fast."""
+    own, beside, t = [], [], 0
+    for i in range(120):
+        is_far, meets = i % 2 == 1, i % 4 == 1
+        slow = 5000 if meets or (finds and is_far) else 500
+        place = {"sector": (i % 7 + 1) << 22} if is_far else {}
+        own.append(one(slow, wait="direct", end_io_id=DIRECT, **place))
+        if meets:
+            begin = t + 20
+            beside.append({"queue_us": begin, "issue_us": begin, "complete_us": begin + 4900})
+        t += 20 + 5 + slow + 2
+    flushers = [row | {"submitter": "kernel_thread", "class": "metadata"} for row in beside]
+    assert bool(found_by(SEEKS, case_of(tmp_path / "run", own, flushers))) == finds
+
+
 def test_large_requests_are_bandwidth_and_small_ones_latency(tmp_path: Path) -> None:
     own = [one(2000, wait="direct", end_io_id=DIRECT, bytes=1 << 20) for _ in range(40)]
     own += [one(100, wait="direct", end_io_id=DIRECT) for _ in range(200)]

@@ -468,6 +468,8 @@ class _Split:
         near_rows = near_rows[:: max(near_rows.size // SEEKS_COMPARED_MOST, 1)]
         far_rows = far_rows[:: max(far_rows.size // SEEKS_COMPARED_MOST, 1)]
         near_rows, far_rows = near_rows[block.timed[near_rows]], far_rows[block.timed[far_rows]]
+        # a request that is served beside others takes longer with a seek and without
+        near_alone, far_alone = self._is_alone(near_rows), self._is_alone(far_rows)
         near_kinds, far_kinds = kind_of(block, near_rows), kind_of(block, far_rows)
         near_took = (block.complete_ns[near_rows] - block.issue_ns[near_rows]).astype(np.float64)
         far_took = (block.complete_ns[far_rows] - block.issue_ns[far_rows]).astype(np.float64)
@@ -476,7 +478,11 @@ class _Split:
         share, low, high = (np.zeros(at.row.size) for _ in range(3))
         sums = [0.0, 0.0, 0.0]
         for kind in np.unique(kinds[kinds >= 0]).tolist():
-            near, away = near_took[near_kinds == kind], far_took[far_kinds == kind]
+            of_near, of_far = near_kinds == kind, far_kinds == kind
+            alone = of_near & near_alone, of_far & far_alone
+            if min(np.count_nonzero(one) for one in alone) >= LEAST_COMPARED:
+                of_near, of_far = alone
+            near, away = near_took[of_near], far_took[of_far]
             if near.size < LEAST_COMPARED or away.size < LEAST_COMPARED:
                 continue
             ratio, error = ratio_of_means(near, away)
@@ -495,6 +501,14 @@ class _Split:
             float((share * is_mixed * self.ns).sum()),
             float(np.unique(at.row[is_mixed & (share > 0)]).size),
         )
+
+    def _is_alone(self, rows: I64) -> Mask:
+        """Whether the device had no other request as each of these was issued."""
+        block = self.block
+        t = block.issue_ns[rows]
+        issued = np.searchsorted(in_order(block.issue_ns, block.lasting), t, side="right")
+        ended = np.searchsorted(in_order(block.complete_ns, block.lasting), t, side="right")
+        return np.asarray(issued - ended <= 1)
 
     def _held(self) -> Held | None:
         rows = np.flatnonzero(self.traits.is_held)
