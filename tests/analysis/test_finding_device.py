@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,7 @@ def test_seeks_are_not_what_other_requests_cost(tmp_path: Path, finds: bool) -> 
     for i in range(120):
         is_far, meets = i % 2 == 1, i % 4 == 1
         slow = 5000 if meets or (finds and is_far) else 500
-        place = {"sector": (i % 7 + 1) << 22} if is_far else {}
+        place: dict[str, Any] = {"sector": (i % 7 + 1) << 22} if is_far else {}
         own.append(one(slow, wait="direct", end_io_id=DIRECT, **place))
         if meets:
             begin = t + 20
