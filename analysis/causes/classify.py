@@ -5,7 +5,8 @@
 2. A rule that holds anywhere in the stack wins: memory reclaim, dirty throttling, room in the journal.
    Of several, the outermost.
 3. A lock that the task itself names (task_struct.blocker) is the cause. A semaphore is not: buffers have one.
-4. Else the innermost frame that a rule knows is what was waited for; of a lock, the caller is the place.
+4. Else the innermost frame that a rule knows is what was waited for; of a lock, the caller is the place. Some
+   callers take a kind of lock for one purpose: their rules name another cause, by the lock and the caller.
 5. Without a rule: I/O if the task says so (in_iowait), else unknown. Nothing is guessed.
 """
 
@@ -39,7 +40,7 @@ def function_name(frame: str) -> str:
 
 def _place(rule: Rule, names: Sequence[str], at: int, in_io: bool) -> str | None:
     """The function by which a rule holds at a frame: the outer one that it asks for, or the frame's own."""
-    if rule.io is not None and rule.io != in_io:
+    if rule.lock or (rule.io is not None and rule.io != in_io):
         return None
     if (rule.first or rule.main) and at:
         return None
@@ -63,12 +64,22 @@ def _anywhere(names: Sequence[str], known: Rules, in_io: bool) -> Waited | None:
     return next((one for one in found if one.cause == found[-1].cause), None)
 
 
+def _lock(names: Sequence[str], at: int, known: Rules) -> Waited:
+    """The cause of a wait for a lock, whose primitives begin at a frame; the place is the first caller."""
+    end = next((i for i in range(at, len(names)) if not known.locks.match(names[i])), len(names))
+    outside = names[end] if end < len(names) else ""
+    for rule in known.rules:
+        if rule.lock and rule.under is not None and rule.under.match(outside):
+            if any(rule.functions.match(name) for name in names[at:end]):
+                return Waited(rule.cause, outside)
+    return Waited(LOCK, outside or names[at])
+
+
 def _innermost(names: Sequence[str], known: Rules, in_io: bool) -> Waited | None:
     """The cause of the innermost frame that has one. Of a frame, the first rule that holds."""
     for at, name in enumerate(names):
         if known.locks.match(name):
-            outside = [outer for outer in names[at + 1 :] if not known.locks.match(outer)]
-            return Waited(LOCK, outside[0] if outside else name)
+            return _lock(names, at, known)
         for rule in known.rules:
             if not rule.anywhere and (place := _place(rule, names, at, in_io)) is not None:
                 return Waited(rule.cause, place)

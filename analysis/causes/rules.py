@@ -21,8 +21,8 @@ NO_STACK, UNKNOWN, NONE = "no_stack", "unknown", "none"
 LOCK, IO, IDLE, STOPPED = "lock", "io", "idle", "stopped"
 BUILT_IN = (NO_STACK, UNKNOWN, NONE, LOCK, IO, IDLE, STOPPED)  # causes that the code gives without a rule
 PATTERN = re.compile(r"[A-Za-z0-9_*.\[\]/-]+")
-RULE_KEYS = {"cause", "functions", "under", "first", "main", "anywhere", "io"}
-FLAGS = ("first", "main", "anywhere")
+RULE_KEYS = {"cause", "functions", "under", "first", "main", "anywhere", "io", "lock"}
+FLAGS = ("first", "main", "anywhere", "lock")
 
 
 class RuleError(Exception):
@@ -56,7 +56,8 @@ class Rule:
 
     under: only if a function further out matches one of these. first: only the innermost frame. main: only
     the innermost frame, if it is the function that a kernel thread runs. anywhere: wins over other rules. io:
-    only if the task is in I/O by its own word, or only if it is not.
+    only if the task is in I/O by its own word, or only if it is not. lock: functions are primitives of locks, and
+    the first caller outside of them matches under.
     """
 
     cause: str
@@ -65,6 +66,7 @@ class Rule:
     first: bool = False
     main: bool = False
     anywhere: bool = False
+    lock: bool = False
     io: bool | None = None
 
 
@@ -115,6 +117,8 @@ def _rule(entry: object, causes: Mapping[str, Cause], file: str) -> Rule:
     under = entry.get("under")
     if under is not None:
         under = patterns(under, f"{file}: under of a rule of {cause}")
+    if flags["lock"] and under is None:
+        raise RuleError(f"{file}: a rule of {cause} names a lock, and nobody under which it is taken")
     return Rule(cause, functions, under, io=is_io, **flags)
 
 

@@ -10,7 +10,6 @@ import pytest
 from analysis.findings.finding import Certainty
 from analysis.findings.frozen import find
 from analysis.findings.lock import find as find_lock
-from analysis.measures.waits.explained import FROZEN, is_frozen
 from tests.analysis.waiting_runs import BEGIN, MS, OTHER, SYSCALL, Sleep, case_of
 
 # as recorded on 6.18: vfs_write() of ext4 and btrfs, open() of xfs
@@ -45,10 +44,3 @@ def test_freeze_is_found(tmp_path: Path, frames: tuple[str, ...], call: str) -> 
 )
 def test_other_waits_are_no_freeze(tmp_path: Path, frames: tuple[str, ...]) -> None:
     assert find(case_of(tmp_path / "run", [Sleep(200, 700, frames)])) == []
-
-
-def test_place_is_the_first_caller() -> None:
-    assert is_frozen(["schedule", "percpu_rwsem_wait", "__percpu_down_read", "vfs_fallocate"])
-    assert not is_frozen(["schedule", "percpu_rwsem_wait", "__percpu_down_read", "exec_mmap", "vfs_write"])
-    assert not is_frozen([])
-    assert FROZEN == "frozen"

@@ -15,7 +15,6 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from analysis.causes.classify import function_name
-from analysis.causes.rules import rules
 from analysis.measures.waits.commits import Whose
 from analysis.tables.store import I64, Categorical
 
@@ -37,74 +36,15 @@ WRITE_CALLS = (
 # what a synchronous write calls when its bytes are in memory
 SYNCS = ("vfs_fsync_range", "generic_write_sync", "*_sync_file", "*_file_fsync", "*_fsync", "nilfs_sync_file")
 WRITERS = ("vfs_write", "vfs_writev", "*_write_iter", "*_buffered_write", "*_buffered_write_iter")
-# who waits for a frozen file system: sb_start_write() and its kin, which the compiler puts into their callers
-PER_CPU = ("percpu_rwsem_wait", "__percpu_down_read", "percpu_down_read*")
-FREEZE_WAITERS = (
-    *(
-        "mnt_want_write*",
-        "sb_start_*",
-        "file_start_write*",
-        "vfs_write",
-        "vfs_writev",
-        "vfs_iter_write",
-        "vfs_iocb_iter_write",
-    ),
-    *(
-        "vfs_fallocate",
-        "vfs_truncate",
-        "do_sys_ftruncate",
-        "do_ftruncate",
-        "vfs_copy_file_range",
-        "do_splice*",
-        "do_sendfile",
-    ),
-    *(
-        "splice_file_range*",
-        "aio_write",
-        "io_write",
-        "*page_mkwrite",
-        "*_setattr",
-        "ksys_write",
-        "do_iter_write",
-    ),
-    *(
-        "xfs_trans_alloc*",
-        "start_transaction",
-        "ext4_journal_check_start",
-        "__ext4_journal_start*",
-        "ext4_evict_inode",
-    ),
-    *(
-        "f2fs_*",
-        "do_file_open_root",
-        "open_last_lookups",
-        "path_openat",
-        "touch_atime",
-        "file_update_time*",
-        "xfs_inodegc*",
-    ),
-)
-FROZEN_CAUSES = ("lock", "unknown")
 LOG_SPACE = "log_space"
 OWN_CAUSES = ("throttle", "reclaim")  # whatever call they are in
 NEXT_NS = 200_000  # a call's next sleep begins at most so long after one
 
 
-def is_frozen(names: Sequence[str]) -> bool:
-    """Whether a call path, by functions, innermost first, waits for a file system to be thawed."""
-    waits = False
-    for name in names:
-        if any(fnmatchcase(name, one) for one in PER_CPU):
-            waits = True
-        elif waits and not rules().locks.match(name):
-            return any(fnmatchcase(name, one) for one in FREEZE_WAITERS)
-    return False
-
-
 def kind_of(frames: Sequence[str], cause: str, call: str) -> str:
     """The kind by call path alone."""
     names = [function_name(frame) for frame in frames]
-    if cause in FROZEN_CAUSES and is_frozen(names):
+    if cause == FROZEN:
         return FROZEN
     if cause in OWN_CAUSES:
         return PLAIN
