@@ -69,9 +69,9 @@ def _lock(names: Sequence[str], at: int, known: Rules) -> Waited:
     end = next((i for i in range(at, len(names)) if not known.locks.match(names[i])), len(names))
     outside = names[end] if end < len(names) else ""
     for rule in known.rules:
-        if rule.lock and rule.under is not None and rule.under.match(outside):
-            if any(rule.functions.match(name) for name in names[at:end]):
-                return Waited(rule.cause, outside)
+        is_callers = rule.lock and rule.under is not None and rule.under.match(outside)
+        if is_callers and any(rule.functions.match(name) for name in names[at:end]):
+            return Waited(rule.cause, outside)
     return Waited(LOCK, outside or names[at])
 
 

@@ -56,8 +56,8 @@ class Rule:
 
     under: only if a function further out matches one of these. first: only the innermost frame. main: only
     the innermost frame, if it is the function that a kernel thread runs. anywhere: wins over other rules. io:
-    only if the task is in I/O by its own word, or only if it is not. lock: functions are primitives of locks, and
-    the first caller outside of them matches under.
+    only if the task is in I/O by its own word, or only if it is not. lock: functions are primitives of locks,
+    and the first caller outside of them matches under.
     """
 
     cause: str

@@ -23,7 +23,7 @@ def find(case: Case) -> Sequence[Finding]:
     """At most one finding: all sleeps in calls that sync."""
     if case.sleeps is None:
         return []
-    found = made_finding(case, KEY, case.sleeps.of(SYNC_CALL), SYNC_CALLS, "waited until the disk had it")
+    found = made_finding(case, KEY, case.sleeps.of(SYNC_CALL), SYNC_CALLS, "of its own made it wait")
     askers = askers_of(case.tables, case.results.window)
     if case.ledger.basis == PATH or askers is None or not askers.others:
         return found

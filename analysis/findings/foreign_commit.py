@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.causes.roles import WORKLOAD
+from analysis.findings.commit_words import commit_word
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
@@ -19,6 +20,7 @@ from analysis.findings.sleeping import (
     where_of,
 )
 from analysis.measures.critical_path.ends import text_of
+from analysis.measures.ledger import PATH
 from analysis.measures.waits.askers import Askers, askers_of
 from analysis.measures.waits.explained import FOREIGN
 from analysis.measures.waits.sleeps import Sleeps
@@ -26,12 +28,14 @@ from analysis.measures.waits.wakers import wakers_of
 from analysis.units import bytes_
 
 KEY = "foreign_commit"
-WHAT = {
-    "page_io": "for metadata that the commit was writing",
-    "handle": "for the transaction to take handles again",
+WHAT = {  # {}: commits
+    "commit": "for their {} ahead of its own",
+    "log_space": "for room in the journal that their {} filled",
+    "handle": "until their {} let the transaction take handles again",
+    "page_io": "for metadata that their {} were writing",
+    "device_write": "for its own data beside their {}",
+    "flush": "for flushes of the disk's cache beside or after their {}",
 }
-WHAT |= {"device_write": "for its own data beside such a commit"}
-WHAT |= {"log_space": "for room in the journal that these commits filled", "commit": "for the commit itself"}
 FOR_JBD2 = ("log_space", "commit", "handle")
 SHARED = 0.2  # of the cost: what is shared with the workload's own syncs is a doubt from here on
 WEAK = 0.1  # share of the time in which it is a guess who ended a sleep
@@ -61,7 +65,7 @@ def find(case: Case) -> Sequence[Finding]:
     doubts = []
     if shared.total_ns:
         because.append(
-            f"{seconds(shared_s)} more are for commits that its own syncs needed, too: not counted."
+            f"{seconds(shared_s)} more are for commits of others that had its own changes, too: not counted."
         )
     if shared.total_ns > SHARED * sleeps.total_ns:
         doubts.append("how far others make a commit longer that both need is not known")
@@ -77,7 +81,7 @@ def find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"Another process's syncs held it up: {case.of_wall(cost.value_s)}.",
+            what=f"Syncs of other programs ({name}) held it up: {case.of_wall(cost.value_s)}.",
             because=because,
             where=where_of(case, sleeps),
             cost=cost,
@@ -98,7 +102,9 @@ def _who(case: Case, askers: Askers | None, sleeps: Sleeps) -> tuple[list[str], 
         share = 100 * askers.others / askers.all
         names = ", ".join(f"{name} {count:,}" for name, count in askers.by_name[:2])
         whys = ", ".join(f"{why} {count:,}" for why, count in askers.whys[:2])
-        commits = f"{askers.others:,} of {askers.all:,} commits ({share:.0f} %)"
+        commits = (
+            f"{askers.others:,} of {askers.all:,} {commit_word(case, number=askers.all)} ({share:.0f} %)"
+        )
         text = f"{commits} began for others: {names} ({whys})."
         rows = {"asker_call": "none", "why": whys}
         first = askers.by_name[0][0].split(" (")[0]
@@ -112,8 +118,10 @@ def _who(case: Case, askers: Askers | None, sleeps: Sleeps) -> tuple[list[str], 
 
 
 def _waits_text(case: Case, sleeps: Sleeps) -> str:
+    place, _, _ = sleeps.by(sleeps.place)[0]
+    several = commit_word(case, place, 2)
     parts = [
-        f"{seconds(case.ledger.seconds(ns))} {WHAT.get(cause, f'for: {text_of(cause)}')}"
+        f"{seconds(case.ledger.seconds(ns))} {WHAT.get(cause, f'for: {text_of(cause)}').format(several)}"
         for cause, ns, _ in sleeps.by(sleeps.cause)[:3]
     ]
     where = call_names(sleeps)
@@ -129,5 +137,6 @@ RULES = (
         sought="another process's syncs",
         collectors=("sched", "events"),
         find=find,
+        why_not=lambda case: "" if case.ledger.basis == PATH else "no critical path",
     ),
 )

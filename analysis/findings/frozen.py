@@ -37,14 +37,12 @@ def find(case: Case) -> Sequence[Finding]:
     times = stops(sleeps)[0].size if sleeps.is_timed else 0
     often = {0: "", 1: "once: ", 2: "twice: "}.get(times, f"{times:,} times: ")
     where = call_names(sleeps)
-    waited = (
-        f"{counted(sleeps.count, 'sleep')}{f' in {where}' if where else ''} waited to be allowed to write"
-    )
+    waited = f"{counted(sleeps.count, 'sleep')}{f' in {where}' if where else ''} lasted until it was thawed"
     because = [f"{waited}, the longest {seconds(sleeps.longest_ns / 1e9)}."]
     wakers = wakers_of(case.results.path, sleeps, case.tables)
     if wakers:
         names = ", ".join(name for name, _ in wakers[:2])
-        because.append(f"It was {names} that ended them ({sleeps.count:,}).")
+        because.append(f"Thawed by {names}, which ended {counted(sleeps.count, 'sleep')}.")
     rates, text = rate_evidence(case, stops(sleeps)) if sleeps.is_timed else ([], "")
     certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
     return [

@@ -11,13 +11,26 @@ from analysis.findings.remedies import one_thread, why_not_one_thread
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import certainty_of, seconds, where_of
 from analysis.measures.ledger import CPU
+from analysis.measures.locks.lock_holders import STATE_NAMES
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.locks import LostOnLock, instance_of, lost_on_locks
 from analysis.measures.waits.sleeps import Sleeps
+from analysis.measures.waits.wakers import other_wakers
 
 KEY = "lock"
+ASLEEP_STATES = ("io", "lock", "sleeping")
+NO_HOLDER = {
+    "readers": "readers held it",
+    "nobody": "nobody held it any more",
+    "unknown": "it is not known who held it",
+    "not_sampled": "it was not sampled who held it",
+}
 MOST_PATH = 60  # letters of a file's path
 LEAST = 0.03  # of the wall time: where threads share a file system some lock always takes one or two percent
+LEAST_OTHERS, MOST_OTHERS = (
+    0.05,
+    0.5,
+)  # of the time asleep: other programs are named, are the finding's subject
 SURELY = 0.8  # share of the time that must be traced in a finding that is sure
 
 
@@ -45,22 +58,19 @@ def _finding(case: Case, sleeps: Sleeps, lost: LostOnLock) -> Finding:
     slept = ledger.seconds(lost.sleep_ns)
     at_once = ledger.threads * value / ledger.wall_s
     threads = f", the mean of {ledger.threads} threads, {at_once:.1f} at once" if ledger.threads > 1 else ""
-    because = [
-        f"Spinning {seconds(spun)}, asleep {seconds(slept)}{threads}; {lost.waits:,} waits were traced."
-    ]
+    mostly = f", most of their time in {lost.callers}" if lost.callers else ""
+    traced_text = f"{lost.waits:,} waits were traced{mostly}"
+    because = [f"Spinning {seconds(spun)}, asleep {seconds(slept)}{threads}; {traced_text}."]
     instance = instance_of(case.results.locks, lost.name)
     where = where_of(case, sleeps if slept >= spun else sleeps.where(sleeps.ns < 0))
     if instance is not None and instance.ino:
         path = instance.path[:MOST_PATH]
         where = replace(where, files=(instance.path,) if instance.path else ())
         share = (instance.spin_ns + instance.sleep_ns) / max(lost.longest.total_ns if lost.longest else 1, 1)
-        named = f"inode {instance.ino}{f' ({path})' if path else ''}"
+        named = f"inode {instance.ino}{f' (/{path.lstrip(chr(47))})' if path else ''}"
         because.append(f"The lock of {named} has {100 * min(share, 1):.0f} % of the traced wait.")
-    if lost.callers:
-        because.append(f"1. caller by wait: {lost.callers}.")
-    holder = _holder(case, lost)
-    if holder:
-        because.append(holder)
+    others, text = _others(case, sleeps, lost)
+    because += [one for one in (_holder(case, lost), text) if one]
     doubts = []
     if traced < SURELY * lost.ns:
         by_samples = ledger.seconds(lost.unseen_ns)
@@ -72,7 +82,7 @@ def _finding(case: Case, sleeps: Sleeps, lost: LostOnLock) -> Finding:
     cost = Cost(value, low, high)
     return Finding(
         kind=KEY,
-        what=f"A lock, {name}: {case.of_wall(value)}.",
+        what=f"A lock{others}, {name}: {case.of_wall(value)}.",
         because=because,
         where=where,
         cost=cost,
@@ -86,6 +96,21 @@ def _finding(case: Case, sleeps: Sleeps, lost: LostOnLock) -> Finding:
     )
 
 
+def _others(case: Case, sleeps: Sleeps, lost: LostOnLock) -> tuple[str, str]:
+    """Who else held it: words for the finding if they ended most of its waits, and a sentence.
+
+    By the sleeps for all locks of the functions in which this one was waited for.
+    """
+    mine = sleeps.where(sleeps.place.is_in(tuple(lost.places)))
+    by_name = other_wakers(case.results.path, mine, case.tables)
+    ns = sum(one for _, one in by_name)
+    if not ns or ns < LEAST_OTHERS * mine.total_ns:
+        return "", ""
+    names = ", ".join(name for name, _ in by_name[:2])
+    text = f"Other programs released it ({names}): {seconds(case.ledger.seconds(ns))} of the time asleep."
+    return (f" held by other programs ({names})" if ns >= MOST_OTHERS * mine.total_ns else ""), text
+
+
 def _holder(case: Case, lost: LostOnLock) -> str:
     """Who held it in most of the traced wait."""
     holders, waits = case.results.locks.holders, case.results.locks.waits
@@ -97,7 +122,11 @@ def _holder(case: Case, lost: LostOnLock) -> str:
         return ""
     first = max(mine, key=lambda one: one.ns)
     share = 100 * first.ns / total
-    return f"Its holder was {first.comm or 'not known'}, {first.state}, in {share:.0f} % of that."
+    what = f"{first.comm or 'a thread not known'} held it, {STATE_NAMES.get(first.state, first.state)}"
+    if first.state in NO_HOLDER:
+        what = NO_HOLDER[first.state]
+    path = f" in {first.path}" if first.state in ASLEEP_STATES and first.path else ""
+    return f"In {share:.0f} % of that {what}{path}."
 
 
 def _evidence(case: Case, lost: LostOnLock) -> list[Evidence]:

@@ -35,6 +35,7 @@ from analysis.units import bytes_
 
 KEY = "log_space"
 COMMITS = ("jbd2_commit", "xfs_log_force")
+MOST_SLEEPS = 8  # of a stop: a commit and a checkpoint are waited for in several
 LEAST_BEHIND = 0.1  # of the time: waits for locks that make the finding less sure
 LEAST_OF_WRITES = 0.5  # of the bytes written meanwhile: a submitter with more is named
 
@@ -56,7 +57,10 @@ def find(case: Case) -> Sequence[Finding]:
     commits, commit_text = _commits(case, spans)
     writes, write_text = _writes(case, spans)
     size = f" of {bytes_(journal.size_bytes)}" if journal.size_bytes else ""
-    how = f", {stops_text(sleeps)}" if sleeps.is_timed else ""
+    # where it got on between the waits, a stretch of them is no stop
+    is_stop = sleeps.is_timed and sleeps.count <= MOST_SLEEPS * spans[0].size
+    how = f", {stops_text(sleeps)}" if is_stop else f": {counted(sleeps.count, 'sleep')}, the longest"
+    how += "" if is_stop else f" {seconds(sleeps.longest_ns / 1e9)}"
     waited = f"In {calls_text(case, sleeps)} it waited for room{how}." if calls_text(case, sleeps) else ""
     doubts, behind_text = [], ""
     if behind.total_ns:
@@ -66,7 +70,7 @@ def find(case: Case) -> Sequence[Finding]:
         if behind.total_ns > LEAST_BEHIND * sleeps.total_ns:
             doubts.append("that the locks' holders waited for room is concluded from the time")
     certainty, doubt = certainty_of(case, sleeps, doubts, ("sched", "threads"))
-    number = f" {spans[0].size:,} times" if sleeps.is_timed else ""
+    number = f" {spans[0].size:,} times" if is_stop else ""
     remedy = _remedy(case, journal, sleeps, cost)
     return [
         Finding(
@@ -94,7 +98,7 @@ def find(case: Case) -> Sequence[Finding]:
 
 
 def _commits(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:
-    """Commits or log forces under way in the stops."""
+    """Commits or log forces under way meanwhile."""
     table = case.tables.get(event.TABLE)
     if table is None or not spans[0].size:
         return [], ""
@@ -107,22 +111,22 @@ def _commits(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:
     )
     size, lasted = (int(values[mine].sum()) for values in (table.bytes, table.end_ns - table.start_ns))
     inside = int((mine & overlaps(table.start_ns, table.end_ns, spans)).sum())
-    row = Evidence("event", {"kind": kind}, "under way in the stops", "", inside, int(mine.sum()) - inside)
+    row = Evidence("event", {"kind": kind}, "under way meanwhile", "", inside, int(mine.sum()) - inside)
     wrote = f", {bytes_(size)} of the {journal_of(case.run).name}" if size else ""
     name = {"jbd2_commit": "commits", "xfs_log_force": "log forces"}[kind]
-    text = f"{inside:,} of {int(mine.sum()):,} {name} were under way in the stops"
+    text = f"{inside:,} of {int(mine.sum()):,} {name} were under way meanwhile"
     return [row], f"{text}; all took {lasted / 1e9:.2f} s{wrote}."
 
 
 def _writes(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:
-    """Who wrote in the stops."""
+    """Who wrote meanwhile."""
     sent = written(case.tables.block, spans) if spans[0].size else None
     if sent is None or not sent.by_comm:
         return [], ""
     comm, size = sent.by_comm[0]
     if size < LEAST_OF_WRITES * sent.all_bytes:
         return [], ""
-    row = Evidence("block", {"op": "write", "comm": comm}, "written in the stops", "bytes", size, None)
+    row = Evidence("block", {"op": "write", "comm": comm}, "written meanwhile", "bytes", size, None)
     by_class = dict(sent.by_class)
     data = by_class.get("data", 0)
     ordered = (
@@ -130,7 +134,7 @@ def _writes(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:
         if comm.startswith("jbd2/") and data > LEAST_OF_WRITES * sent.all_bytes
         else ""
     )
-    return [row], f"{comm} sent {bytes_(size)} of the {bytes_(sent.all_bytes)} written in the stops{ordered}."
+    return [row], f"{comm} sent {bytes_(size)} of the {bytes_(sent.all_bytes)} written meanwhile{ordered}."
 
 
 def _remedy(case: Case, journal: Journal, sleeps: Sleeps, cost: Cost) -> Remedy | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.findings.commit_words import OWN_WRITES, commit_word
 from analysis.findings.finding import Cost, Evidence, Finding
 from analysis.findings.remedies import ram_words, why_no_ram
 from analysis.findings.rule import Case
@@ -27,8 +28,8 @@ from analysis.measures.waits.flushes import flushes_in
 from analysis.measures.waits.sleeps import Sleeps
 from analysis.units import ns
 
+COMMIT = "commit"
 PARTS = {
-    "commit": "the commit",
     "device_write": "its data",
     "writeback": "its data (flusher)",
     "flush": "the disk's cache",
@@ -40,6 +41,7 @@ PARTS |= {
     "lock": "locks",
 }
 
+MOST_PARTS = 4
 LEAST_PART = 0.01  # of the sleeps: smaller parts are not named
 MOST = 0.9  # share of the calls that sleep below a sync, from which on all are taken to be synchronous
 
@@ -62,9 +64,9 @@ def made_finding(
         cost = Cost(in_calls, cost.low_s, max(in_calls, cost.high_s))
         lines |= {CPU, READY_LINE, OTHERS}
     parts = ", ".join(
-        f"{PARTS.get(cause) or text_of(cause)} {seconds(case.ledger.seconds(part))}"
-        for cause, part, _ in sleeps.by(sleeps.cause)[:4]
-        if part >= LEAST_PART * sleeps.total_ns
+        f"{part} {seconds(case.ledger.seconds(part_ns))}"
+        for part, part_ns in _parts(case, sleeps)[:MOST_PARTS]
+        if part_ns >= LEAST_PART * sleeps.total_ns
     )
     because = [f"Asleep in them {seconds(case.ledger.seconds(sleeps.total_ns))}: {parts}."]
     if count:
@@ -105,6 +107,19 @@ def made_finding(
             line_s=case.line_s(line_ns(sleeps)),
         )
     ]
+
+
+def _parts(case: Case, sleeps: Sleeps) -> list[tuple[str, int]]:
+    """What the sleeps were for, most time first."""
+    found: dict[str, int] = {}
+    for cause in sleeps.cause.present():
+        mine = sleeps.where(sleeps.cause.is_(cause))
+        for place, part_ns, _ in mine.by(mine.place):
+            text = OWN_WRITES.get(place) or PARTS.get(cause) or text_of(cause)
+            if cause == COMMIT:
+                text = f"the {commit_word(case, place)}"
+            found[text] = found.get(text, 0) + part_ns
+    return sorted(found.items(), key=lambda one: (-one[1], one[0]))
 
 
 def _others_ns(case: Case, sleeps: Sleeps) -> int:

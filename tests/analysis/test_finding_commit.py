@@ -50,9 +50,9 @@ def test_own_fsyncs_are_found_with_their_parts(tmp_path: Path) -> None:
         block=flushes,
     )
     (finding,) = find_commit(case)
-    assert finding.what == "2 fsync() waited until the disk had it: 0.62 s of 1.00 s (62 %)."
+    assert finding.what == "2 fsync() of its own made it wait: 0.62 s of 1.00 s (62 %)."
     assert finding.cost.low_s == pytest.approx(0.6, abs=0.002)
-    assert finding.because[0] == "Asleep in them 0.60 s: the commit 0.55 s, its data 0.05 s."
+    assert finding.because[0] == "Asleep in them 0.60 s: the journal commit 0.55 s, its data 0.05 s."
     assert "2 flushes of the disk's cache, 20.0 ms each" in finding.because[2]
     assert finding.certainty == Certainty.SURE
     assert find_foreign(case) == []
@@ -93,8 +93,11 @@ def test_anothers_commit_before_ones_own_is_the_others_fault(tmp_path: Path) -> 
         call=calls("fsync", 1, 510),
     )
     (foreign,) = find_foreign(case)
-    assert foreign.what == "Another process's syncs held it up: 0.45 s of 1.00 s (45 %)."
-    assert foreign.because[0] == "3 of 4 commits (75 %) began for others: storm (thread 1003) 3 (fsync 3)."
+    assert foreign.what == "Syncs of other programs (storm) held it up: 0.45 s of 1.00 s (45 %)."
+    assert (
+        foreign.because[0]
+        == "3 of 4 journal commits (75 %) began for others: storm (thread 1003) 3 (fsync 3)."
+    )
     (own,) = find_commit(case)
     assert own.cost.value_s == pytest.approx(0.51 - 0.3, abs=0.002)
     assert JBD2 not in (APP, OTHER)
@@ -180,7 +183,7 @@ def test_another_process_that_ends_the_wait_had_the_log_before(tmp_path: Path) -
     """Btrfs's fsyncs write the log for one another; there is no event. This one goes on to write its own."""
     sleeps = [Sleep(100, 400, LOG_BEFORE, waker=OTHER), Sleep(401, 600, SUPER)]
     (foreign,) = find_foreign(case_of(tmp_path / "run", sleeps))
-    assert foreign.what == "Another process's syncs held it up: 0.30 s of 1.00 s (30 %)."
+    assert foreign.what == "Syncs of other programs (storm) held it up: 0.30 s of 1.00 s (30 %)."
     assert foreign.because[0] == "These ended its sleeps: storm 1."
 
 

@@ -26,8 +26,8 @@ def test_freeze_is_found(tmp_path: Path, frames: tuple[str, ...], call: str) -> 
     (finding,) = find(case)
     assert finding.what == "The file system was frozen once: 0.50 s of 1.00 s (50 %)."
     assert list(finding.because) == [
-        f"1 sleep in {call} waited to be allowed to write, the longest 0.50 s.",
-        "It was storm that ended them (1).",
+        f"1 sleep in {call} lasted until it was thawed, the longest 0.50 s.",
+        "Thawed by storm, which ended 1 sleep.",
     ]
     assert (finding.certainty, finding.doubt) == (Certainty.SURE, "")
     assert (finding.where.start_ns - BEGIN) // MS == 200

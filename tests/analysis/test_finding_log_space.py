@@ -83,7 +83,7 @@ def test_journal_that_anothers_syncs_filled_is_the_others_fault(tmp_path: Path) 
     assert find(case) == []
     (finding,) = find_foreign(case)
     assert finding.cost.value_s == pytest.approx(0.448, abs=0.002)
-    assert "2 of 2 commits (100 %) began for others: storm (thread 1003) 2" in finding.because[0]
+    assert "2 of 2 journal commits (100 %) began for others: storm (thread 1003) 2" in finding.because[0]
     assert finding.certainty == Certainty.LIKELY
 
 

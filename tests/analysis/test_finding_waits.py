@@ -118,11 +118,19 @@ def test_lock_is_found_with_its_name(tmp_path: Path) -> None:
     sleeps = [Sleep(t, t + 80, RWSEM, waker=OTHER) for t in FIVE]
     case = case_of(tmp_path / "run", sleeps, lock_wait=[waits(410 * MS)], lock=NAMES)
     (finding,) = lock.find(case)
-    assert finding.what == "A lock, rwsem inode.i_rwsem: 0.40 s of 1.00 s (40 %)."
+    what = "A lock held by other programs (storm), rwsem inode.i_rwsem: 0.40 s of 1.00 s (40 %)."
+    assert finding.what == what
     assert finding.cost.value_s == pytest.approx(0.4, abs=0.002)
     assert finding.cost.high_s == pytest.approx(0.41, abs=0.002)
     assert "inode 77" in finding.because[1]
     assert finding.certainty == Certainty.SURE
+
+
+def test_lock_within_the_workload_is_not_others(tmp_path: Path) -> None:
+    sleeps = [Sleep(t, t + 80, RWSEM, waker=APP + 1) for t in FIVE]
+    case = case_of(tmp_path / "run", sleeps, lock_wait=[waits(410 * MS)], lock=NAMES)
+    (finding,) = lock.find(case)
+    assert finding.what == "A lock, rwsem inode.i_rwsem: 0.40 s of 1.00 s (40 %)."
 
 
 def test_lock_whose_holder_waits_for_journal_room_is_none(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ from analysis.tables.wake import Wake
 ROWS_MOST = 24_000_000  # switches and wake-ups
 ROOTS_AT_ONCE = 4
 KEPT_PIECES_MOST = 4_000_000
+# of the time: a path with more that is not known tells less than the threads' own times do
+MOST_UNKNOWN = 0.5
 NOT_COVERED = (*UNKNOWN_TEXTS, Kind.UNRECORDED)
 
 
@@ -195,13 +197,18 @@ def measure_path(
                 kept.append(pieces)
     except TooLongError as error:
         return NoPath(str(error))
+    total_ns = int((roots.end - roots.begin).sum())
+    coverage = _coverage(sums, intervals, wakes_table, requests, gaps)
+    unknown = (coverage.unknown_ns + coverage.unrecorded_ns) / max(total_ns, 1)
+    if unknown > MOST_UNKNOWN and tables.get(thread_time.TABLE) is not None:
+        return NoPath(f"for {100 * unknown:.0f} % of the time it is not known whom the workload waited for")
     return PathResults(
         is_one=roots.is_one,
         name=owners.name[int(roots.thread[0])],
         roots=int(roots.thread.size),
         at_work=roots.at_work,
         wall_ns=window.work_end_ns - window.work_start_ns,
-        total_ns=int((roots.end - roots.begin).sum()),
+        total_ns=total_ns,
         shares=sums.shares(),
         own_waits=sums.own_waits(),
         over_time=sums.over_time(),
@@ -210,7 +217,7 @@ def measure_path(
         files=file_shares(
             requests.labels.file, requests.labels.files, requests.labels.label, sums.of_request
         ),
-        coverage=_coverage(sums, intervals, wakes_table, requests, gaps),
+        coverage=coverage,
         pieces=size,
         rows=PathRows(kept, roots, intervals, owners, causes, requests.labels, sums)
         if size <= KEPT_PIECES_MOST

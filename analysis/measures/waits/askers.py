@@ -21,7 +21,7 @@ class Askers:
     others: int  # that another process asked for
     all_bytes: int
     others_bytes: int  # of the journal
-    by_name: list[tuple[str, int]]  # thread, with its id: most commits first
+    by_name: list[tuple[str, int]]  # of programs, with the threads: most commits first
     whys: list[tuple[str, int]]
 
 
@@ -36,11 +36,14 @@ def askers_of(tables: Tables, window: Window) -> Askers | None:
         return None
     others = is_commit & table.asker_call.is_("none") & table.why.is_in(ASKED) & (table.asker_tid > 0)
     names = _names(tables)
-    by_name: dict[str, int] = {}
+    threads: dict[str, list[int]] = {}
+    counts_of: dict[str, int] = {}
     tids, counts = np.unique(table.asker_tid[others], return_counts=True)
     for tid, count in zip(tids.tolist(), counts.tolist(), strict=True):
-        name = f"{names[tid]} (thread {tid})" if tid in names else f"thread {tid}"
-        by_name[name] = by_name.get(name, 0) + count
+        name = names.get(tid, "")
+        threads.setdefault(name, []).append(tid)
+        counts_of[name] = counts_of.get(name, 0) + count
+    by_name = {_text(name, of): counts_of[name] for name, of in threads.items()}
     codes, counts = np.unique(table.why.codes[others], return_counts=True)
     whys = {table.why.labels[code]: int(count) for code, count in zip(codes, counts, strict=True)}
     return Askers(
@@ -51,6 +54,11 @@ def askers_of(tables: Tables, window: Window) -> Askers | None:
         sorted(by_name.items(), key=lambda one: (-one[1], one[0])),
         sorted(whys.items(), key=lambda one: (-one[1], one[0])),
     )
+
+
+def _text(name: str, tids: list[int]) -> str:
+    threads = f"thread {tids[0]}" if len(tids) == 1 else f"{len(tids)} threads"
+    return f"{name} ({threads})" if name else threads
 
 
 def _names(tables: Tables) -> dict[int, str]:

@@ -40,6 +40,7 @@ class LostOnLock:
     locks: int = 0
     callers: str = ""  # of the longest wait
     longest: LockRow | None = None
+    places: set[str] = field(default_factory=set)  # functions that sleep for it
 
     @property
     def ns(self) -> float:
@@ -72,9 +73,10 @@ def lost_on_locks(
         total = sum(classes.values())
         for name, part in classes.items():
             found[name].sleep_ns += ns * part / total
+            found[name].places.add(place)
         if not total:  # no tracepoint saw it: what the call path says alone
             name = f"{place}()'s lock"
-            found[name] = LostOnLock(name, sleep_ns=float(ns), waits=count, callers=place)
+            found[name] = LostOnLock(name, sleep_ns=float(ns), waits=count, callers=place, places={place})
     for spin in locks.samples.spins if locks.samples is not None else []:
         if not spin.workload_samples:
             continue

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from analysis.causes.roles import OTHER
 from analysis.measures.critical_path.results import NoPath, PathResults
 from analysis.measures.waits.sleeps import Sleeps
+from analysis.measures.waits.turn import woken_by
 from analysis.tables import wake
 from analysis.tables.load import Tables
 
@@ -27,4 +29,16 @@ def wakers_of(path: PathResults | NoPath, sleeps: Sleeps, tables: Tables) -> lis
         known = at < numbers.size and int(numbers[at]) == waker
         name = names[at] if known else NOT_LOGGED
         found[name] = found.get(name, 0) + 1
+    return sorted(found.items(), key=lambda one: (-one[1], one[0]))
+
+
+def other_wakers(path: PathResults | NoPath, sleeps: Sleeps, tables: Tables) -> list[tuple[str, int]]:
+    """Threads of other programs that woke the sleeper, with the time of these sleeps, most first."""
+    if not isinstance(path, PathResults) or path.rows is None or not sleeps.is_timed:
+        return []
+    wakers = woken_by(sleeps.wake, path.rows, tables.get(wake.TABLE), OTHER)
+    found: dict[str, int] = {}
+    for index in np.unique(wakers[wakers >= 0]).tolist():
+        name = path.rows.owners.name[index]
+        found[name] = found.get(name, 0) + int(sleeps.ns[wakers == index].sum())
     return sorted(found.items(), key=lambda one: (-one[1], one[0]))
