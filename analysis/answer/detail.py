@@ -3,8 +3,8 @@
 
 What a section explains is stated in its spec. Sections that account for all of the time come first, then the
 others by their part of the ledger, then facts for reference. Folded is what explains less than a finding
-must, unless a finding rests on its collector's tables (of seeks none does without such a cost). Without a
-ledger the order is the specs', and nothing is folded.
+must, unless a finding rests on its collector's tables (of seeks none does without such a cost), and what says
+itself that it has no news. Without a ledger the order is the specs', and nothing is folded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def arranged(document: Document, case: Case, findings: Sequence[Finding]) -> Doc
     def folded(section: Section) -> str:
         spec, explained_s = specs[section.key], seconds(section)
         if not spec.explains:
-            return ""
+            return section.quiet
         if section.absent:
             return NOT_RECORDED
         is_evidence = spec.explains != (SEEKS,) and evidence.intersection(spec.collectors)

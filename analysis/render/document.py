@@ -39,6 +39,7 @@ class Section:
     essential: bool = False  # shown on the terminal too
     before_answer: bool = False  # shown on the terminal above the first screen
     key: str = ""  # of the section's spec: stays the same when the title changes
+    quiet: str = ""  # why a section that explains no time need not be read: "nothing lost"
     folded: str = ""  # why it is folded to its title: "0.03 s of the time"; empty: it is not
 
 

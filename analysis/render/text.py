@@ -200,7 +200,7 @@ def _folded_lines(document: Document) -> list[str]:
 
 
 def essence(document: Document, files: Sequence[Path]) -> str:
-    """What the terminal shows: the files' paths, what a failed workload printed and, last, the first screen.
+    """What the terminal shows: the files' paths, what the command printed and, last, the first screen.
 
     A report without a first screen: its essential sections without definitions, and the paths.
     """

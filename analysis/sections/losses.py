@@ -16,6 +16,8 @@ from analysis.sections.spec import SectionSpec
 from analysis.tables.left_out import LeftOut
 from analysis.tables.load import TABLES, Tables
 
+NOTHING_LOST = "nothing lost"
+
 
 def build_losses(run: Run, tables: Tables, results: Results) -> list[Section]:
     """One row a collector: events, losses and CPU time."""
@@ -44,6 +46,12 @@ def build_losses(run: Run, tables: Tables, results: Results) -> list[Section]:
         section.absent = (
             "losses.json is missing or empty" if run.asked else "no collector was asked for (COLLECT=none)"
         )
+    if (
+        rows
+        and not any(loss.lost_total for loss in run.losses.values())
+        and not any(map(run.off, run.losses))
+    ):
+        section.quiet = NOTHING_LOST
     section.notes += left_out_words(run, tables)
     block = run.losses.get("block")
     if block and block.recorded is not None and "block" in tables.rows:

@@ -17,6 +17,7 @@ def build_warnings(run: Run, tables: Tables, results: Results) -> list[Section]:
     """One sentence a warning or gap; "none" without any."""
     section = Section()
     section.notes = warning_words(run, results) or ["none"]
+    section.quiet = "" if warning_words(run, results) else "no warnings"
     return [section]
 
 

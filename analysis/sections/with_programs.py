@@ -39,7 +39,7 @@ def _strings(entry: Mapping[str, Any], key: str) -> list[str]:
 
 
 def _program(entry: Mapping[str, Any], results: Results) -> Section:
-    section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}")
+    section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}", before_answer=True)
     if entry.get("state") != "on":
         why, remedy = (
             clean(entry.get("why") or "no reason recorded", 400),

@@ -31,7 +31,7 @@ def build_output(run: Run, tables: Tables, results: Results) -> list[Section]:
     if not size or not lines:
         return []
     section = Section(f"What the {'command' if is_own else 'workload'} printed")
-    section.before_answer = how_it_ended(run) != "exit status 0"
+    section.before_answer = True
     section.facts.append(("output", f"{clean(output.get('file') or '', 200)}, {units.bytes_(size)}"))
     section.tables.append(Table(("<last lines",), [(line,) for line in lines]))
     return [section]

@@ -50,7 +50,7 @@ def test_screen_begins_with_what_must_be_known(
     terminal = make_report(spec.write(tmp_path / "run"))
     lines = (tmp_path / "run" / "answer.txt").read_text().splitlines()
     assert lines[1].startswith(warning) and len(lines) <= 40
-    # what a failed command printed stands above the screen, on the terminal alone
+    # what a command printed stands above the screen, on the terminal alone
     assert (change is failed) == ("gave up" in terminal.partition("Seekmeter: ")[0])
     assert "gave up" not in "\n".join(lines)
 
