@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -197,6 +198,20 @@ def test_interrupted_pairs_are_judged_and_kept_until_there_are_all(tmp_path: Pat
     text, run = make_verdict(sweep)  # the interrupted one again
     assert "not kept     the run has a verdict on this finding already" in text and run is None
     assert json.loads((tmp_path / "run/verify/1.json").read_text())["state"] == "complete"
+
+
+def test_verdict_is_for_the_run_s_group_and_follows_no_link(tmp_path: Path) -> None:
+    sweep = make_verification(tmp_path, WALLS)
+    (tmp_path / "run").chmod(0o750)
+    make_verdict(sweep)
+    assert (tmp_path / "run/verify").stat().st_mode & 0o777 == 0o750
+    assert (tmp_path / "run/verify/1.json").stat().st_mode & 0o777 == 0o640
+    shutil.rmtree(tmp_path / "run/verify")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run/verify").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ReportError, match="the verdict is not kept"):
+        make_verdict(sweep)
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_interrupted_before_a_pair_is_over_says_what_is_there(tmp_path: Path) -> None:
