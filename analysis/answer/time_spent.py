@@ -98,6 +98,10 @@ def time_spent(case: Case) -> TimeSpent:
 def _heading(case: Case) -> str:
     ledger = case.ledger
     wall = f"{units.seconds(ledger.wall_s)} s"
+    path = case.results.path
+    if ledger.basis == PATH and isinstance(path, PathResults) and path.names:
+        threads = "" if ledger.threads == 1 else f" ({ledger.threads:,} threads, mean)"
+        return f"the critical path of {', '.join(path.names)}{threads}, {wall}"
     if ledger.basis == PATH:
         whose = "1 thread" if ledger.threads == 1 else f"{ledger.threads:,} threads (mean)"
         return f"the critical path of {whose}, {wall}"

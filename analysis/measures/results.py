@@ -37,6 +37,7 @@ from analysis.rundir.run import Run
 from analysis.rundir.tested import tested_filesystem
 from analysis.tables import thread, thread_time
 from analysis.tables.load import Tables
+from analysis.tables.users import is_watched
 
 PICTURE_BINS = 240
 
@@ -123,7 +124,7 @@ def measure(
     )
     app = measure_app(run, tables.call, tables.figures, top, timeline)
     is_shared = block is not None and block.owners is not None and block.owners.is_shared
-    path = measure_path(tables, window, timeline, tested_filesystem(run))
+    path = measure_path(tables, window, timeline, tested_filesystem(run), is_watched(run))
     sleeps = measure_sleeps(path, tables)
     return Results(
         window=window,

@@ -35,6 +35,8 @@ from analysis.tables import (
     plug,
     result,
     stack,
+    thread,
+    thread_time,
     volume,
 )
 from analysis.tables.jsonl import write_lines
@@ -44,6 +46,7 @@ from analysis.tables.row_time import Chunk
 from analysis.tables.spec import TableSpec
 from analysis.tables.store import ALWAYS, Stored, read_table, recorded_ns, write_recording
 from analysis.tables.top import top_view
+from analysis.tables.users import is_watched, only_users
 
 T = TypeVar("T")
 
@@ -263,6 +266,14 @@ def load_table(run: Run, spec: TableSpec[T]) -> T | None:
     return spec.read(stored) if stored else None
 
 
+def _find_users(run: Run, loaded: dict[str, Any], requests: Stored | None) -> None:
+    """Tell the threads that use a watched device from all others."""
+    threads, times = loaded.get(thread.TABLE.name), loaded.get(thread_time.TABLE.name)
+    if threads is not None and times is not None:
+        found = only_users(run, threads, times, requests)
+        loaded[thread.TABLE.name], loaded[thread_time.TABLE.name] = found
+
+
 def load_tables(run: Run, specs: Mapping[str, TableSpec[Any]] = TABLES) -> Tables:
     """Convert and read all tables of a run. Raises ReportError if tables/ can't be made."""
     make_folder(run)
@@ -277,6 +288,8 @@ def load_tables(run: Run, specs: Mapping[str, TableSpec[Any]] = TABLES) -> Table
             loaded[name] = specs[name].read(stored)
         except TableError as error:
             run.missing.append(f"no {name} table: {error}; remove it, and the next report makes it anew")
+    if is_watched(run):
+        _find_users(run, loaded, open_tables.get(block.TABLE.name))
     return Tables(
         loaded=loaded,
         truncated_bytes={

@@ -71,6 +71,8 @@ class Threads:
 
     thread: I64
     tid: I64
+    tgid: I64
+    parent_tgid: I64
     comm: list[str]
     process: list[str]
     role: list[str]
@@ -119,6 +121,8 @@ def _read(stored: Stored) -> Threads:
     return Threads(
         thread=ints("thread"),
         tid=ints("tid"),
+        tgid=ints("tgid"),
+        parent_tgid=ints("parent_tgid"),
         comm=texts("comm"),
         process=texts("process"),
         role=texts("role"),

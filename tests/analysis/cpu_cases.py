@@ -146,6 +146,7 @@ def path_of(
     return PathResults(
         is_one=roots == 1,
         name="app",
+        names=(),
         roots=roots,
         at_work=float(roots),
         wall_ns=total // roots,

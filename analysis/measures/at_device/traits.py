@@ -47,9 +47,10 @@ def traits_of(
     no = np.zeros(block.rows, dtype=np.bool_)
     flags = _column(block, "flags")
     recorders = others = no
+    is_live = owners is not None and owners.is_live  # all processes are the workload's
     if owners is not None and owners.codes is not None:
         others, recorders = owners.codes == OF_OTHERS, owners.codes == OF_RECORDER
-        if not owners.is_shared:
+        if not owners.is_shared and not is_live:
             # on a disk of the run's own, too, a file system may write back what others put into its files
             back = _is(block, "submitter", "kernel_thread") & block.class_.is_("data")
             others = others | (back & _is(block, "charged", "other"))
@@ -71,7 +72,7 @@ def traits_of(
     return Traits(
         is_held=held,
         is_others=np.asarray(others),
-        is_sent_by_others=np.asarray(sent_by_others | back),
+        is_sent_by_others=no if is_live else np.asarray(sent_by_others | back),
         is_recorders=np.asarray(recorders),
         is_background=np.asarray((background | block.op.is_in(DISCARDS)) & ~others),
         is_flush=np.asarray(block.op.is_("flush") | (flags & FLUSHES != 0)),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,7 @@ from analysis.measures.critical_path.occupancy import make_occupancy
 from analysis.measures.critical_path.owners import Owners, WorkRoles, make_owners
 from analysis.measures.critical_path.pieces import Kind, Pieces, TooLongError
 from analysis.measures.critical_path.requests import KnownRequests, RequestLabels, known_requests
-from analysis.measures.critical_path.roots import MOST_PAUSED, Roots, choose_roots, stand_for
+from analysis.measures.critical_path.roots import MOST_PAUSED, Roots, choose_callers, choose_roots, stand_for
 from analysis.measures.critical_path.share import OwnWaits, Share
 from analysis.measures.critical_path.stretches import NONE, Mask, Spans, spans
 from analysis.measures.critical_path.sums import Sums, Whose
@@ -31,6 +32,7 @@ from analysis.tables import event, function, sched_window, switch, thread, threa
 from analysis.tables.event import Event
 from analysis.tables.load import Tables
 from analysis.tables.store import I64
+from analysis.tables.users import in_calls_ns
 from analysis.tables.wake import Wake
 
 ROWS_MOST = 24_000_000  # switches and wake-ups
@@ -100,6 +102,7 @@ class PathResults:
 
     is_one: bool  # of one thread; else the mean over several
     name: str  # of the one thread
+    names: tuple[str, ...]  # of the threads of a watched system, most threads first; else empty
     roots: int
     at_work: float  # mean number of threads at work
     wall_ns: int  # of the workload
@@ -131,9 +134,16 @@ class NoPath:
 
 
 def measure_path(
-    tables: Tables, window: Window, timeline: Timeline, tested: TestedFilesystem
+    tables: Tables,
+    window: Window,
+    timeline: Timeline,
+    tested: TestedFilesystem,
+    is_watched: bool = False,
 ) -> PathResults | NoPath:
-    """Measure the critical path of the workload's time."""
+    """Measure the critical path of the workload's time.
+
+    is_watched: of a live system; the path is that of the threads that were longest in calls on it.
+    """
     switches, wakes_table = tables.get(switch.TABLE), tables.get(wake.TABLE)
     if switches is None or wakes_table is None:
         return NoPath("")
@@ -166,21 +176,21 @@ def measure_path(
     causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks, is_kernel)
     is_workload = np.array([role == WORKLOAD for role in owners.role], dtype=np.bool_)
     voluntary = is_voluntary(causes)
-    roots, busy = choose_roots(
-        intervals,
-        np.flatnonzero(is_workload),
-        owners.start_ns,
-        owners.end_ns,
-        voluntary,
-        (window.work_start_ns, window.work_end_ns),
-    )
+    workload = np.flatnonzero(is_workload)
+    work_time = (window.work_start_ns, window.work_end_ns)
+    lives = (intervals, workload, owners.start_ns, owners.end_ns, voluntary, work_time)
+    roots, busy = choose_roots(*lives)
+    if is_watched:
+        roots = choose_callers(*lives, in_calls_ns(tables.get(thread_time.TABLE)))
     if not roots.thread.size:
+        if is_watched:
+            return NoPath("no program used the device")
         return NoPath("no thread of the workload was seen to run")
     unlogged = make_unlogged(tables.get(thread_time.TABLE))
     occupancy = make_occupancy(switches, window.start_ns, window.end_ns, unlogged)
     walk = Walk(intervals, wakes, requests.requests, occupancy, voluntary, idle, is_workload)
     try:
-        if roots.is_one and stand_for(busy, roots) and _is_paused(walk, roots, voluntary):
+        if not is_watched and roots.is_one and stand_for(busy, roots) and _is_paused(walk, roots, voluntary):
             roots = busy
     except TooLongError as error:
         return NoPath(str(error))
@@ -205,6 +215,7 @@ def measure_path(
     return PathResults(
         is_one=roots.is_one,
         name=owners.name[int(roots.thread[0])],
+        names=_names(owners, roots) if is_watched else (),
         roots=int(roots.thread.size),
         at_work=roots.at_work,
         wall_ns=window.work_end_ns - window.work_start_ns,
@@ -223,6 +234,12 @@ def measure_path(
         if size <= KEPT_PIECES_MOST
         else None,
     )
+
+
+def _names(owners: Owners, roots: Roots) -> tuple[str, ...]:
+    """The names of the roots, each once."""
+    counts = Counter(owners.name[thread] for thread in roots.thread.tolist())
+    return tuple(name for name, _ in counts.most_common())
 
 
 def _is_paused(walk: Walk, roots: Roots, voluntary: Mask) -> bool:
