@@ -6,6 +6,7 @@
                                                        hdd: with the model of a spinning disk;
                                                        volume: disk maps of the file system's volume
                                                        of a sweep: sweep.txt, sweep.html, ...; no options
+    python -m analysis answer RUN                      the first screen of a run alone, without pictures
     python -m analysis sweep-goal SWEEP [PERCENT]      exit 0 if every configuration's headline has a 95 %
                                                        half-width of at most so much, from 10 runs on; else 1;
                                                        without PERCENT: the sweep's own GOAL
@@ -44,9 +45,9 @@ ALL_LOCKS, DISK_MODEL, BY_VOLUME = "--locks=all", "--model=hdd", "--by=volume"
 REPORT_OPTIONS = (ALL_LOCKS, DISK_MODEL, BY_VOLUME)
 Output = str | tuple[str, int]  # what a job prints, and its exit code if that may be another than 0
 USAGE = (
-    "usage: python -m analysis report [--locks=all] [--model=hdd] [--by=volume] RUN | movie [--by=volume] RUN"
-    " | sweep-goal SWEEP [PERCENT] | verify-goal SWEEP | verify SWEEP | gallery SWEEP DIR"
-    " | compare [--gate=1] [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
+    "usage: python -m analysis report [--locks=all] [--model=hdd] [--by=volume] RUN | answer RUN"
+    " | movie [--by=volume] RUN | sweep-goal SWEEP [PERCENT] | verify-goal SWEEP | verify SWEEP"
+    " | gallery SWEEP DIR | compare [--gate=1] [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
 )
 
 
@@ -66,6 +67,8 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
     """The user that the job runs as, and the job, which returns its output and imports what it needs."""
     if argv[:1] == ["report"] and len(argv) > 1 and argv[1:-1] == _chosen(argv[1:-1], REPORT_OPTIONS):
         return owner_of([Path(argv[-1])]), lambda: _report(Path(argv[-1]), argv[1:-1])
+    if len(argv) == 2 and argv[0] == "answer":
+        return owner_of([Path(argv[1])]), lambda: _answer(Path(argv[1]))
     if argv[:1] == ["sweep-goal"] and len(argv) in (2, 3):
         return owner_of([Path(argv[1])]), lambda: _sweep_goal(Path(argv[1]), argv[2] if argv[2:] else "")
     if len(argv) == 2 and argv[0] == "verify-goal":
@@ -126,6 +129,12 @@ def _report(run: Path, options: list[str]) -> str:
         disk_model=DISK_MODEL in options,
         by_volume=BY_VOLUME in options,
     )
+
+
+def _answer(run: Path) -> str:
+    from analysis.report import make_answer_alone
+
+    return make_answer_alone(run)
 
 
 def _sweep_goal(sweep: Path, percent: str) -> tuple[str, int]:

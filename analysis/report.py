@@ -53,6 +53,15 @@ def make_report(
     return text.essence(document, [run.path / name for name in named])
 
 
+def make_answer_alone(path: Path) -> str:
+    """Write the answer's files into the run directory, no pictures; returns the first screen."""
+    run = open_run(path)
+    source, document = _measure(run, everyones_locks=False, disk_model=False)
+    document, files = _answer(source, document)
+    write_files(run.open_path, files)
+    return document.answer
+
+
 def _measure(run: Run, everyones_locks: bool, disk_model: bool) -> tuple[RunSource, Document]:
     """Load and measure the run; clip both to the workload's time where mkfs or fsck were recorded too."""
     recorded = load_tables(run)

@@ -2,8 +2,8 @@
 """python -m collectors JOB: the jobs trace, watch and plan, with their options in the environment (Makefile).
 
 A recording job prints only the run directory on stdout, also when the run failed but can be reported; all
-other output goes to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong options, 3 this machine cannot
-run the job.
+other output goes to stderr. Only watch with SECS=0 has screens, which are on stdout. Exit codes: 0 done, 1
+the run failed, 2 wrong options, 3 this machine cannot run the job.
 """
 
 import os
@@ -50,6 +50,11 @@ def main(job: str) -> int:
             plan = replace(plan, warnings=(*plan.warnings, *reach.warnings(options)))
             stack = [] if options.vm else planned_stack.of_plan(plan, 80 - LABEL_COLUMNS)
             print(visible("\n".join(format_plan(plan, stack))))
+            return 0
+        if job == "watch" and not options.secs:
+            from collectors.live.command import run_live
+
+            run_live(options)
             return 0
         return _record(job, options)
     except UserError as error:

@@ -10,6 +10,10 @@ trap : INT
 # Behind sudo: no compiled files of root's in the user's tree.
 python=(.venv/bin/python)
 [ -z "${SUDO_UID:-}" ] || python+=(-B)
+# SECS=0 has no end: watch shows the screen of each window itself.
+if [[ $1 = watch && ${SEEKMETER_SECS-} =~ ^(0+\.?0*|\.0+)$ ]]; then
+	exec "${python[@]}" -m collectors watch
+fi
 # The runs of verify are judged, and the verdict is kept in the run that the finding is of.
 report=report
 [ "$1" != verify ] || report=verify

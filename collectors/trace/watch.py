@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """make watch: record a device of a live system for SECS seconds. Runs and writes nothing on it."""
 
+import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,6 +23,9 @@ from workloads.disks import queue
 from workloads.system import device_graph
 from workloads.system.device_graph import Graph
 from workloads.system.errors import MachineError, UserError
+
+# In the environment of a live watch's window: the process that starts the windows and makes their screens.
+LIVE = "SEEKMETER_LIVE_PID"
 
 
 def watch(options: Options) -> Path:
@@ -82,6 +86,8 @@ def _describe(run: RunDirectory, dev: str, disk: str) -> None:
         },
         workload={"name": "watch", "argv": [], "source": "the live system"},
     )
+    if (driver := os.environ.get(LIVE, "")).isdecimal():
+        run.add(live={"pid": int(driver)})
     if disk != dev:
         run.warn(f"{dev} is a part of {disk}: the whole of {disk} is shown")
 

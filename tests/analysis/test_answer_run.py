@@ -19,7 +19,7 @@ from analysis.answer.verified import read_verified
 from analysis.findings.rule import Case, Found
 from analysis.measures.ledger import measure_ledger
 from analysis.measures.results import measure
-from analysis.report import make_report
+from analysis.report import make_answer_alone, make_report
 from analysis.rundir.run import open_run
 from analysis.sections.document import find_sections, make_document
 from analysis.tables.load import load_tables
@@ -48,6 +48,15 @@ def test_rows_of_time_sum_to_the_path_and_end_with_what_is_not_known(tmp_path: P
     make_report(path)
     rows = [float(m[1]) for line in (path / "answer.txt").read_text().splitlines() if (m := ROW.match(line))]
     assert sum(rows) == pytest.approx(0.9, abs=0.02)
+
+
+def test_answer_alone_is_the_report_s_first_screen(tmp_path: Path) -> None:
+    path = write(tmp_path / "run", fsync_of_a_child())
+    shown = make_answer_alone(path)
+    assert (path / "answer.txt").read_text() == shown
+    assert not (path / "report.html").exists()
+    make_report(path)
+    assert (path / "answer.txt").read_text() == shown
 
 
 def test_several_threads_are_a_mean_with_their_number_at_once(tmp_path: Path) -> None:

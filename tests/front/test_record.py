@@ -75,6 +75,23 @@ def test_job_without_run_directory_is_not_reported(tmp_path: Path) -> None:
     assert "Error 3" in err
 
 
+@pytest.mark.parametrize("seconds", ["0", "00", "0.0", ".0"])
+def test_watch_without_end_shows_its_screens_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: str
+) -> None:
+    monkeypatch.setenv("SEEKMETER_SECS", seconds)
+    process = start(tmp_path, "a screen", 0, 0, job="watch")
+    out, err = process.communicate(timeout=120)
+    assert (out, process.returncode) == ("a screen\n", 0), err
+
+
+def test_watch_of_some_seconds_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEEKMETER_SECS", "0.5")
+    process = start(tmp_path, "runs/x", 0, 0, job="watch")
+    out, _ = process.communicate(timeout=120)
+    assert out == "report of <runs/x>\n"
+
+
 def waits_in_read(group: int) -> bool:
     """Whether record.sh, in a process group, waits in read for the run directory. Earlier, ^C may end it."""
     for process in Path("/proc").glob("[0-9]*"):

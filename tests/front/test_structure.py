@@ -54,6 +54,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("collectors.trace", "collectors.vm", "collectors.doctor"),
         ("collectors.verify",),
         ("collectors.sweep", "collectors.cluster"),
+        ("collectors.live",),
         ("collectors.front", "collectors.__main__"),
     ],
     "analysis": [

@@ -250,6 +250,9 @@ def test_mkfs_option_of_the_file_system_is_taken(fs: str, mkfs: str) -> None:
         ("watch", {"DEV": "../etc/passwd"}, "is not a block device here"),
         ("watch", {"DEV": "loop0", "SECS": "-3"}, "is not a number of seconds"),
         ("watch", {"DEV": "loop0", "SECS": "nan"}, "is not a number of seconds"),
+        ("watch", {"DEV": "loop0", "SECS": "0.01"}, "is not a number of seconds"),
+        ("watch", {"DEV": "loop0", "EVERY": "5"}, "add SECS=0"),
+        ("watch", {"DEV": "loop0", "SECS": "0", "EVERY": "0"}, "from 1 to 3600"),
         ("watch", {"FS": "ext3"}, "FS does not fit the job watch"),
         ("report", {"FS": "ext3"}, "FS does not fit the job report"),
         ("compare", {}, "add RUNS="),
@@ -281,6 +284,7 @@ def test_watch_takes_names_of_sysfs() -> None:
     name = sorted(path.name for path in Path("/sys/class/block").iterdir())[0]
     assert parse("watch", DEV=name).dev == name
     assert parse("watch", DEV=f"/dev/{name}", SECS="2.5").secs == 2.5
+    assert parse("watch", DEV=name, SECS="0", EVERY="60").every_s == 60
 
 
 def test_room_and_addresses_are_parsed() -> None:

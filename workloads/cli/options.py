@@ -35,7 +35,8 @@ VARIABLES = {
     "DIR": "existing directory to run CMD in; nothing is formatted",
     "CMD": "any shell command as the workload",
     "DEV": "disk or volume to watch: sda, /dev/vg/root; with DIR, what to record (default: all below DIR)",
-    "SECS": "seconds to watch",
+    "SECS": "seconds to watch; 0: until ^C, a fresh first screen for each window of EVERY= seconds",
+    "EVERY": "of watch with SECS=0: seconds of a window (default 10)",
     "ERASE": "the device names of DISK and JOURNAL again, to allow formatting these devices",
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
     "NAME": "name of the run in titles and in runs/TIME-NAME: at most 40 characters; which study",
@@ -90,7 +91,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "verify": VERIFY_WORDS,
     "plan": (*_TRACE, *_SWEEP, "STUDY", "RUN", "FINDING"),
     "worker": ("ON", "TLS", *ALLOWING),
-    "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES", "SYNC"),
+    "watch": ("DEV", "SECS", "EVERY", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES", "SYNC"),
     "report": ("RUN", "LOCKS", "MODEL", "BY"),
     "movie": ("RUN", "BY"),
     "compare": ("RUNS", "OUT", "GATE"),
@@ -113,6 +114,7 @@ MOST_COMPARED = 16
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq")
 
 WATCH_SECONDS = 30
+EVERY_SECONDS = 10  # the shortest window in which each finding has a verdict
 SEED = 1
 ROOM_BYTES = 16 << 30
 
@@ -146,7 +148,8 @@ class Options:
     dir: str | None = None
     cmd: str | None = None
     dev: str | None = None
-    secs: float = WATCH_SECONDS
+    secs: float = WATCH_SECONDS  # 0: until ^C
+    every_s: float = EVERY_SECONDS
     erase: tuple[str, ...] = ()
     out: str | None = None
     name: str | None = None

@@ -77,6 +77,8 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
         )
     if job == "watch" and options.dev is None:
         raise OptionError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
+    if "EVERY" in given and options.secs:
+        raise OptionError("EVERY is the length of a window of SECS=0: add SECS=0, or leave it out")
     if job == "worker" and (options.on is None or options.on.address is None):
         raise OptionError(
             "worker needs a scheduler: add ON=tls://HOST:PORT, and TLS= with this machine's certificates"
@@ -366,9 +368,13 @@ def _secs(text: str) -> dict[str, object]:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not 0.1 <= seconds <= 1_000_000:
-        raise OptionError(f"SECS={text} is not a number of seconds: write it like 30")
+    if seconds and not 0.1 <= seconds <= 1_000_000:
+        raise OptionError(f"SECS={text} is not a number of seconds: write it like 30, or 0 for until ^C")
     return {"secs": seconds}
+
+
+def _every(text: str) -> dict[str, object]:
+    return {"every_s": float(_number("EVERY", text, 1, 3600))}
 
 
 def _out(text: str) -> dict[str, object]:
@@ -485,6 +491,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "CMD": lambda text: {"cmd": text},
     "DEV": _dev,
     "SECS": _secs,
+    "EVERY": _every,
     "ERASE": parse_erase,
     "OUT": _out,
     "NAME": _name,

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""make watch with SECS=0: one window after the other, and the first screen of each."""
