@@ -8,10 +8,12 @@ from collections.abc import Collection
 from analysis import units
 from analysis.findings.rule import Case
 from analysis.measures.app import phases
+from analysis.measures.app.calls import CallRow
 from analysis.measures.app.phases import PhaseRow
 from analysis.measures.block.throughput import OPS
 from analysis.measures.device.utilization import Utilization
 from analysis.measures.sweep.workload_metrics import workload_metrics
+from analysis.tables.users import ON_TARGET, is_watched
 
 MOST_SHOWN = 3
 LEAST_CALLS = 0.1  # of the calls that the workload makes most
@@ -56,11 +58,17 @@ def _moved(case: Case) -> str:
     return ", ".join(moved or _calls(case)) or "no calls on the file system"
 
 
+def own_calls(case: Case) -> list[CallRow]:
+    """The workload's calls; of a watched system, where calls of all programs are recorded, those on it."""
+    rows = case.results.app.calls or []
+    return [row for row in rows if row.target == ON_TARGET] if is_watched(case.run) else rows
+
+
 def _calls(case: Case) -> list[str]:
     """What the workload called most, where it moves no bytes."""
     wall_s = case.results.window.work_s
     count: dict[str, int] = {}
-    for row in case.results.app.calls or ():
+    for row in own_calls(case):
         count[row.call] = count.get(row.call, 0) + row.count
     most = sorted(count.items(), key=lambda item: -item[1])[:MOST_SHOWN]
     often = [(name, n) for name, n in most if n >= LEAST_CALLS * most[0][1]]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from analysis import units
+from analysis.answer.got import own_calls
 from analysis.findings.rule import Case
 
 MOST_CALLS, MOST_DISKS = 4, 2
@@ -13,7 +14,7 @@ def instead(case: Case) -> list[str]:
     """Time of calls, summed over threads, and how long the disk had requests: no account of the whole."""
     texts = []
     by_call: dict[str, int] = {}
-    for row in case.results.app.calls or ():
+    for row in own_calls(case):
         by_call[row.call] = by_call.get(row.call, 0) + row.total_ns
     most = sorted((item for item in by_call.items() if item[1]), key=lambda item: -item[1])[:MOST_CALLS]
     if most:
