@@ -6,16 +6,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup, escape
 
 from analysis import units
 from analysis.answer.answer import Answer
 from analysis.answer.evidence import evidence_texts
 from analysis.answer.finding_text import outlook, what_text
 from analysis.answer.text import nothing_text, tail_entries
-from analysis.answer.wrap import joined
+from analysis.answer.wrap import NO_BREAK, joined
 from analysis.rundir.run import clean
 
 TEMPLATE = "answer.html.j2"
+
+
+def _joined(text: str) -> Markup:
+    """The text of a run, cleaned and escaped; a number and its unit stay in one line."""
+    return Markup(escape(joined(clean(text))).replace(NO_BREAK, Markup("&nbsp;")))
 
 
 def render(answer: Answer) -> str:
@@ -26,7 +32,7 @@ def render(answer: Answer) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters |= {"clean": lambda text: joined(clean(text)), "seconds": units.seconds}
+    environment.filters |= {"clean": _joined, "seconds": units.seconds}
     return environment.get_template(TEMPLATE).render(
         answer=answer,
         evidence_texts=evidence_texts,
