@@ -36,7 +36,10 @@ def find(case: Case) -> Sequence[Finding]:
     if not case.counts(value) or run.cpus is None:
         return []
     window = case.results.window
-    limit = run.text("workload", "cpus") or run.text("words", "CPUS")
+    host_cpus = run.int_("machine", "vm", "host_cpus")  # CPUS= of a virtual machine is the machine's number
+    limit = run.text("workload", "cpus") or (run.text("words", "CPUS") if host_cpus is None else "")
+    all_cpus = host_cpus or run.cpus
+    is_limited = bool(limit) or bool(run.text("words", "CPUS") and run.cpus < all_cpus)
     ran_on = cpus_ran_on(case.tables)
     is_bound = not limit and 0 < len(ran_on) < run.cpus
     cpus = f"the CPUs {limit} of {run.cpus}" if limit else f"{run.cpus} CPUs"
@@ -84,13 +87,17 @@ def find(case: Case) -> Sequence[Finding]:
             evidence=evidence,
             certainty=case.certainty(doubt, low),
             doubt=doubt,
-            remedy=Remedy({"CPUS": ""}, f"all {run.cpus} CPUs", Cost(value, 0.0, value)) if limit else None,
+            remedy=_all(all_cpus, value) if is_limited else None,
             no_remedy="the machine has no more CPUs",
-            test=_test(case, bool(limit), is_bound),
+            test=_test(case, is_limited, is_bound),
             lines=frozenset(wait.lines),
             line_s=case.line_s(wait.line_ns),
         )
     ]
+
+
+def _all(cpus: int, value_s: float) -> Remedy:
+    return Remedy({"CPUS": ""}, f"all {cpus} CPUs", Cost(value_s, 0.0, value_s))
 
 
 def _test(case: Case, is_limited: bool, is_bound: bool) -> str:

@@ -42,6 +42,16 @@ def test_limit_on_cpus_has_a_remedy(tmp_path: Path) -> None:
     assert "the CPUs 1 of 2" in finding.what
 
 
+@pytest.mark.parametrize(("host", "text"), [(8, "all 8 CPUs"), (2, "")])
+def test_virtual_machine_can_have_the_host_s_cpus(tmp_path: Path, host: int, text: str) -> None:
+    spec = spec_of(on_cpu(1, 6000), times(1, "runnable", 2.0, by="workload"))
+    spec.run["words"]["CPUS"] = "2"
+    spec.run["machine"] |= {"cpus": 2, "vm": {"host_cpus": host}}
+    (finding,) = cpu_contended.find(case_of(tmp_path / "r", spec, path_of(SHARES)))
+    assert (finding.remedy.text if finding.remedy else "") == text
+    assert "while what belongs to it had 2 CPUs" in finding.what
+
+
 def test_other_programs_are_not_its_own(tmp_path: Path) -> None:
     shares = [share(6.0), ready(3.95, OTHER, NOT_LOGGED), ready(0.05, WORKLOAD, "app")]
     spec = spec_of(on_cpu(1, 6000), times(1, "runnable", 3.95, by="other"))
