@@ -11,6 +11,7 @@ from analysis.answer.instead import instead
 from analysis.answer.phase_causes import phase_causes
 from analysis.causes.roles import WORKLOAD
 from analysis.findings.rule import Case
+from analysis.measures.cpu.quota import measure_quota
 from analysis.measures.critical_path import ends
 from analysis.measures.critical_path.results import PathResults
 from analysis.measures.ledger import CPU, LAST, OTHERS, PATH, READY_LINE, Ledger, Line
@@ -126,7 +127,7 @@ def _row(line: Line, case: Case) -> Row:
     if line.key == CPU:
         details = [cpu_parts(case, line)]
     elif line.key in (READY_LINE, OTHERS):
-        details = [_who(line, ledger)]
+        details = [_limit(line, case), _who(line, ledger)]
     else:
         details = [_waits(line, case), _ends(line, ledger)]
     words = "; ".join(word for word in (_at_once(line, case), *details) if word)
@@ -151,6 +152,13 @@ def _who(line: Line, ledger: Ledger) -> str:
         if ns >= LEAST_END * line.ns and units.seconds(ledger.seconds(ns)) != NOTHING
     ]
     return ", ".join(shown[:MOST_ENDS])
+
+
+def _limit(line: Line, case: Case) -> str:
+    """That a limit on CPU time held the work back, whoever had the CPU meanwhile."""
+    if case.ledger.basis != PATH or measure_quota(case.results.path) is None:
+        return ""
+    return "held by a limit on CPU time" if line.ns >= LEAST_END * case.ledger.total_ns else ""
 
 
 def _waits(line: Line, case: Case) -> str:

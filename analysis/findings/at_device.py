@@ -14,6 +14,7 @@ from analysis.rundir.devices import with_requests
 from analysis.rundir.run import as_int, dig
 from analysis.units import bytes_, figures
 
+MOST_OF = 0.8  # of the time at the device: above it no part is stated
 SURE_SHARE = 0.9  # of a cost that does not rest on weak links, where a finding is sure
 
 
@@ -68,6 +69,15 @@ def size(number: float) -> str:
 def ms(ns: float) -> str:
     """Milliseconds, three digits."""
     return f"{figures(ns / 1e6)} ms"
+
+
+def at_device_text(time: WhyTime) -> str:
+    """How long the requests took at the device, and what of that is this cause's: "6.95 ms each"."""
+    took = f"{ms(time.d2c_ns)} each at the device (means)"
+    part_ns = time.ns / max(time.requests, 1)
+    if part_ns >= MOST_OF * time.d2c_ns:
+        return took
+    return f"{took}, {ms(part_ns)} of it waited for and due to nothing else"
 
 
 def disk_names(case: Case) -> str:

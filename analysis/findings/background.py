@@ -42,6 +42,7 @@ def _works(case: Case) -> dict[str, tuple[int, int]]:
         mask = block.op.is_in(DISCARDS) if name == "discard" else np.zeros(block.rows, dtype=np.bool_)
         if why is not None:
             mask = mask | why.is_(name)
+        mask = mask & ~block.failed  # zeroes that the disk can't write by itself are written anew
         if mask.any():
             found[name] = int(mask.sum()), int(block.bytes[mask].sum(dtype=np.int64))
     return dict(sorted(found.items(), key=lambda item: -item[1][1]))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
-from analysis.measures.cpu.quota import measure_quota
+from analysis.measures.cpu.quota import IN_STEP, SHORTEST, measure_quota
 from analysis.measures.critical_path.pieces import Kind
 from analysis.measures.critical_path.share import Share
 from analysis.measures.ledger import PATH
@@ -31,8 +31,10 @@ def find(case: Case) -> Sequence[Finding]:
             what=f"A limit on its CPU time held the workload back for {case.of_wall(value)}: it got"
             f" {quota.ran_ms:.1f} of each {quota.period_ms} ms.",
             because=(
-                f"{quota.waits} waits for a CPU ended in step with a period of {quota.period_ms} ms"
-                f" (Rayleigh's R {quota.r:.2f}; 1: all of them).",
+                f"{quota.waits} of its {quota.long_waits} waits for a CPU that took"
+                f" {SHORTEST * quota.period_ms:.0f} ms or more ended at the same point of a period of"
+                f" {quota.period_ms} ms, within"
+                f" {IN_STEP * quota.period_ms:.0f} ms; by chance {2 * IN_STEP:.0%} would.",
             ),
             where=Where(window.work_start_ns, window.work_end_ns),
             cost=case.cost(value, low, high),

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.findings.at_device import (
+    at_device_text,
     certainty_of,
     cost_of,
     device_time,
     disk_names,
-    ms,
     on_ram,
     path_evidence,
     size,
@@ -40,8 +40,8 @@ def _find(case: Case) -> Sequence[Finding]:
             kind=KEY,
             what=f"The bandwidth of {disk_names(case)}: {case.of_wall(cost.value_s)}.",
             because=[
-                f"{mine.requests:,} requests ({ops}) of {size(each)} were waited for, {ms(mine.d2c_ns)} each"
-                " at the device (means).",
+                f"{mine.requests:,} requests ({ops}) of {size(each)} were waited for,"
+                f" {at_device_text(mine)}.",
                 f"The disk moved {size(time.busy_bytes_s)} a second then, with {time.depth_on_path:.1f}"
                 " requests at once.",
             ],

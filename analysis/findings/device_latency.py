@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.findings.at_device import (
+    at_device_text,
     certainty_of,
     cost_of,
     device_time,
     disk_names,
-    ms,
     on_ram,
     path_evidence,
     size,
@@ -40,8 +40,8 @@ def _find(case: Case) -> Sequence[Finding]:
             kind=KEY,
             what=f"The latency of {disk_names(case)}: {case.of_wall(cost.value_s)}.",
             because=[
-                f"{mine.requests:,} requests ({ops}) of {size(each)} were waited for, {ms(mine.d2c_ns)} each"
-                f" at the device (means), {time.depth_on_path:.1f} at once.",
+                f"{mine.requests:,} requests ({ops}) of {size(each)} were waited for, {at_device_text(mine)};"
+                f" {time.depth_on_path:.1f} were there at once.",
             ],
             where=where_of(mine),
             cost=cost,

@@ -43,7 +43,7 @@ def test_twenty_of_each_hundred_milliseconds(tmp_path: Path, monkeypatch: pytest
     (finding,) = cpu_quota.find(case)
     assert finding.cost.value_s == pytest.approx(29 * 0.08)  # the last wait does not end
     assert "it got 20.0 of each 100 ms" in finding.what
-    assert finding.because[0].startswith("29 waits for a CPU ended in step with a period of 100 ms")
+    assert "ended at the same point of a period of 100 ms, within 5 ms" in finding.because[0]
     # and it is not the programs' that ran meanwhile
     assert not [one for one in cpu_taken.find(case) if one.cost.value_s > 0.1]
 

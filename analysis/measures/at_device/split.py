@@ -344,6 +344,12 @@ class _Split:
                 value[waits] = np.maximum(value[waits], count)
                 highs[waits] = np.maximum(highs[waits], count)
         own_ns = float((self.left * itself * self.ns).sum())
+        added_ns = float((self.left * value * ~itself * self.ns).sum())
+        # a device that is never idle while a request waits delays each thread by no more than theirs took it
+        took_ns = float((block.complete_ns[work] - block.issue_ns[work])[block.lasting[work]].sum())
+        if added_ns > took_ns * self.path.roots:
+            for target in (value, lows, highs):
+                target[~itself] *= took_ns * self.path.roots / added_ns
         self.give(why, value, lows, highs)
         return Others(
             requests=int(work.size),

@@ -34,10 +34,14 @@ LEAST_SHARE = 0.01  # of the path
 
 @dataclass(frozen=True)
 class Quota:
-    """ns: of the ledger's basis, in waits that end in step. ran_ms: CPU time in a period, the median."""
+    """ns: of the ledger's basis, in waits that end in step. ran_ms: CPU time in a period, the median.
+
+    long_waits: all waits of SHORTEST of the period or more; r: length of the mean vector of their ends.
+    """
 
     period_ms: int
     waits: int
+    long_waits: int
     ns: int
     ran_ms: float
     r: float
@@ -83,7 +87,7 @@ def measure_quota(path: PathResults | NoPath) -> Quota | None:
         if r < LEAST_R or p > MOST_P or rows.size < FEWEST:
             continue
         used = _ran_between(np.sort(end[rows]), period, intervals.begin[ran], intervals.end[ran])
-        return Quota(period_ms, int(rows.size), int(on_path[rows].sum()), used, r)
+        return Quota(period_ms, int(rows.size), int(long.size), int(on_path[rows].sum()), used, r)
     return None
 
 
