@@ -31,7 +31,9 @@ def outlook(one: Numbered) -> list[tuple[str, str]]:
 
     What is part of another finding needs no test of its own where it has no remedy.
     """
-    remedy, test = one.finding.remedy, one.finding.test
+    remedy = one.finding.remedy
+    command, _, condition = one.finding.test.partition("   ")
+    test = f"{command} ({condition.strip()})" if condition else command
     entries = []
     if remedy is not None:
         low = units.seconds(remedy.saved.low_s) if remedy.saved.low_s else "0"
