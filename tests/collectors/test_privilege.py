@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.collectors.loop_disk import attached
 from tests.collectors.sessions import TREE, Run, let_others_in
 from tests.marks import needs_root
 
@@ -339,6 +340,20 @@ def test_variables_are_not_on_sudos_command_line(user: User) -> None:
     assert "hunter2" in (place / "environment").read_text()
     said = (place / "words").read_text()
     assert "collectors" in said and "hunter2" not in said and "PATH=" not in said
+
+
+def test_windows_of_a_live_watch_go_through_sudo_and_are_theirs(user: User, tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(16 << 20)
+    with attached(image) as device:
+        words = [f"DEV={device}", "SECS=0", "EVERY=1", f"OUT={user.home}/live", "COLLECT=block calls"]
+        done = user.run(["timeout", "--signal=TERM", "20", "make", "watch", *words])
+    assert done.stdout.startswith("window 1, "), done.stderr
+    assert "\nSeekmeter: " in done.stdout
+    assert f"make report RUN={user.home}/live/" in done.stderr
+    assert len(list((user.home / "live").glob("0*"))) <= 4
+    assert not_theirs(user, user.home / "live") == []
 
 
 @pytest.mark.parametrize("uid", ["4242", "-1", "4294967295", "x", "0x0", "", "١"])
