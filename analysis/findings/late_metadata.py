@@ -55,7 +55,7 @@ def _find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"Metadata written in place late ({', '.join(late.whys[:2])}), {size(late.bytes)}, kept"
+            what=f"Metadata written in place late ({' and '.join(late.whys[:2])}), {size(late.bytes)}, kept"
             f" {disk_names(case)} from the workload's requests for {case.of_wall(cost.value_s)}.",
             because=because,
             where=Where(window.work_start_ns, window.work_end_ns),
