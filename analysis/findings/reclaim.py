@@ -21,7 +21,8 @@ from analysis.measures.waits.memory import reclaim_of
 from analysis.units import bytes_
 
 KEY = "reclaim"
-READ = "device_read"
+READ, QUEUE = "device_read", "queue"
+READ_DATA = "read data"  # label of requests
 PAGE_BYTES = 4096
 
 
@@ -37,9 +38,12 @@ def find(case: Case) -> Sequence[Finding]:
     if not own:
         return []
     reads = case.sleeps.of(PLAIN, READ)
-    again = pages_read_again(case.tables.block) if reads.total_ns else None
+    # a reader waits for a place in the queue, too, to send what it reads ahead
+    in_queue = case.ledger.shares(lambda share: share.own.cause == QUEUE and share.request == READ_DATA)
+    read_ns = reads.total_ns + sum(share.ns for share in in_queue)
+    again = pages_read_again(case.tables.block) if read_ns else None
     share = again.share if again is not None else 0.0
-    read_s = case.ledger.seconds(reads.total_ns)
+    read_s = case.ledger.seconds(read_ns)
     value = min(own + share * read_s, case.ledger.wall_s)
     if not case.counts(value):
         return []
@@ -95,7 +99,7 @@ def find(case: Case) -> Sequence[Finding]:
             remedy=remedy,
             no_remedy="the machine has no more memory",
             test="" if remedy else f"{case.command()}   with more memory",
-            lines=frozenset({KEY, CPU, *([READ] if share else [])}),
+            lines=frozenset({KEY, CPU, *([READ] if share else []), *([QUEUE] if share and in_queue else [])}),
         )
     ]
 
