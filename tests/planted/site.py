@@ -54,6 +54,15 @@ class Disk:
         """MAJOR:MINOR."""
         return (self.queue.parent / "dev").read_text().strip()
 
+    def set_usual_queue(self) -> None:
+        """No scheduler and 128 places. A loop device keeps the places of its last user, and may show others.
+
+        Linux 6.18: with 4 places, a change of the scheduler leaves 4 where sysfs shows the default.
+        """
+        (self.queue / "scheduler").write_text("none")
+        for number in ("64", "128"):  # twice: the kernel does nothing for a number that it shows already
+            (self.queue / "nr_requests").write_text(number)
+
     def wait_for_writes(self, mib: int = 4) -> None:
         """Wait until somebody has written so much."""
         stat = self.queue.parent / "stat"
@@ -86,7 +95,9 @@ class Site:
             attach = ["losetup", "--find", "--show", "--direct-io=on", str(file)]
             path = subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip()
             stack.callback(_patiently, "losetup", "--detach", path)
-            yield Disk(path)
+            disk = Disk(path)
+            disk.set_usual_queue()
+            yield disk
 
     @contextmanager
     def mounted(self, disk: Disk, mount: str = "", mkfs: Sequence[str] | None = None) -> Iterator[Path]:

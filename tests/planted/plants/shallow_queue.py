@@ -12,15 +12,12 @@ FEWEST = "2"  # the kernel makes it its minimum, 4 on most
 
 @contextmanager
 def _places(disk: Disk, number: str) -> Iterator[None]:
-    """Give the queue so many places. A loop device keeps them after its detach, and may show others."""
-    (disk.queue / "scheduler").write_text("none")
-    path = disk.queue / "nr_requests"
-    path.write_text(number)
+    """Give the queue so many places."""
+    (disk.queue / "nr_requests").write_text(number)
     try:
         yield
     finally:
-        for usual in ("64", "128"):  # twice: the kernel does nothing for a number that it shows already
-            path.write_text(usual)
+        disk.set_usual_queue()
 
 
 @contextmanager
