@@ -27,7 +27,6 @@ from analysis.answer.compared import text as answer_text
 from analysis.answer.compared.answer import CompareAnswer, make_answer
 from analysis.answer.compared.compare_json import answer_facts
 from analysis.answer.compared.found import KindsFound
-from analysis.answer.compared.shown import shown_rows
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
 from analysis.measures.app.calls import CallRow
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
@@ -45,6 +44,7 @@ from analysis.measures.compare.verdicts_of_runs import EMULATED, INSIDE_AND_OUTS
 from analysis.measures.critical_path.results import NoPath
 from analysis.measures.ledger import LAST
 from analysis.measures.threads.parts import Part
+from analysis.sections.compare.shown import shown_rows
 from tests.analysis.cpu_cases import on_cpu, path_of, share, spec_of, times
 
 CPU, LOST = "on a CPU", "not recorded"
@@ -204,7 +204,7 @@ def test_all_go_by_threads_where_one_has_no_path(base: Compared) -> None:
 def test_run_without_any_times_is_not_compared(base: Compared) -> None:
     runs = several(base, EXT3, Made(None, facts=on("xfs")), replace(XFS, facts=on("btrfs")))
     time = measure_time_apart(runs)
-    assert time.basis == ""  # A and C have paths alone, B nothing: no basis is common to all
+    assert time.basis == "path" and time.known == [0, 2] and time.left_out == [(1, NO_TIME)]
     runs = several(base, replace(EXT3, threads={CPU: 41.8}), Made(None, facts=on("xfs")))
     time = measure_time_apart(runs)
     assert not time.is_compared and time.left_out == [(1, NO_TIME)]

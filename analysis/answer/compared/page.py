@@ -8,9 +8,9 @@ from pathlib import Path
 import jinja2
 
 from analysis.answer.compared.answer import CompareAnswer
-from analysis.answer.compared.shown import shown_rows
-from analysis.answer.compared.text import MOST_NAMED, WHOLE, findings_seconds, interval_text, sentence
+from analysis.answer.compared.text import MOST_NAMED, WHOLE, apart_of, findings_seconds, sentence
 from analysis.rundir.run import clean
+from analysis.sections.compare.shown import interval_text, shown_rows
 
 TEMPLATE = "answer.html.j2"
 
@@ -34,7 +34,7 @@ def render(answer: CompareAnswer) -> str:
         shown=shown,
         others=others,
         sentences=[sentence(answer, named, k) for k in others],
-        interval=lambda row, k: interval_text(answer, row, k),
+        interval=lambda row, k: interval_text(apart_of(answer, row, k)),
         seconds=findings_seconds,
         whole=WHOLE,
     )

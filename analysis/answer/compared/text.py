@@ -9,7 +9,6 @@ from __future__ import annotations
 from analysis import units
 from analysis.answer.compared.answer import CompareAnswer, NamedSide
 from analysis.answer.compared.found import KindApart
-from analysis.answer.compared.shown import Shown, ShownRow, shown_rows
 from analysis.answer.cpu_parts import TEXTS as CPU_TEXTS
 from analysis.answer.text import LINES
 from analysis.answer.time_spent import END_TEXTS
@@ -17,11 +16,11 @@ from analysis.answer.wrap import WIDTH, cut, parts
 from analysis.measures.compare.time_apart import NOISE, OPEN, Apart, Cause
 from analysis.measures.ledger import LAST, OTHERS, READY_LINE
 from analysis.rundir.run import clean
+from analysis.sections.compare.shown import Shown, ShownRow, claim, interval_text, shown_rows
 
 MOST_WARNINGS, MOST_SIDES = 2, 4
 MOST_CAUSES, LEAST_CAUSES = 8, 3  # rows of the table besides small and unknown ones
 MOST_NAMED = 5  # causes in a sentence
-LEAST_NAMED = 0.05  # of the largest difference: a smaller one is not named in a sentence
 LEAST_PART = 0.1  # of a row's difference: a smaller part is not named
 BLANKS, LEAST_FINDINGS = 4, 2  # lines between blocks, and of the findings
 NAME_WIDTH, CELL = 22, 9
@@ -77,37 +76,8 @@ def _sentences(answer: CompareAnswer) -> list[str]:
 
 
 def sentence(answer: CompareAnswer, shown: Shown, k: int) -> str:
-    """ "xfs (B) is 9.3 s faster than ext3 (A): journal or log space -13.0, on a CPU +2.2, ..."."""
-    first, other = answer.known(0).name, answer.known(k).name
-    apart = shown.total[k] - shown.total[0]
-    by = f" by {answer.time.unit}" if answer.time.unit else ""
-    whole = answer.time.whole[k]
-    half = ""
-    if whole.interval is not None:
-        half = f" +-{units.figures((whole.interval.high - whole.interval.low) / 2)}"
-    size = f"{shown.number(abs(apart))}{half} s{by}"
-    if not apart:
-        text = f"{other} takes as long as {first}"
-    elif whole.verdict in (NOISE, OPEN):
-        text = f"{other} is {size} {'faster' if apart < 0 else 'slower'} than {first}, which is within noise"
-    else:
-        text = f"{other} is {size} {'faster' if apart < 0 else 'slower'} than {first}"
-    return f"{text}: {', '.join(_items(shown, k))}"
-
-
-def _items(shown: Shown, k: int) -> list[str]:
-    """The causes with their seconds: the largest, then the sum of the others, then what is not known."""
-    largest = max(abs(row.apart(k)) for row in shown.rows)
-    known = [row for row in shown.rows if row.cause is None or row.cause.key not in LAST]
-    named = [row for row in known if row.cause is not None and abs(row.apart(k)) >= LEAST_NAMED * largest > 0]
-    named.sort(key=lambda row: -abs(row.apart(k)))
-    rest = sum(row.apart(k) for row in known) - sum(row.apart(k) for row in named)
-    items = [f"{row.text} {shown.signed(row.apart(k))}" for row in named]
-    if rest:
-        items.append(f"others {shown.signed(rest)}")
-    unknown = [row for row in shown.rows if row.cause is not None and row.cause.key in LAST]
-    items += [f"{row.text} {shown.signed(row.apart(k))}" for row in unknown]
-    return items if unknown else [*items, f"not explained {shown.signed(0)}"]
+    """What of a side's difference is which cause."""
+    return claim(answer.time, shown, k, answer.known(0).name, answer.known(k).name)
 
 
 def _causes(answer: CompareAnswer, room: int) -> list[str]:
@@ -149,7 +119,7 @@ def _row(answer: CompareAnswer, shown: Shown, row: ShownRow) -> str:
     rest = ""
     if time.is_compared and len(time.known) == 2:
         cells.append(shown.signed(row.apart(1)))
-        rest = interval_text(answer, row, 1) or _parts(row.cause)
+        rest = interval_text(apart_of(answer, row, 1)) or _parts(row.cause)
     elif time.is_compared:
         cells[1:] = [
             shown.signed(row.apart(k)) + _maybe(answer, row, k)
@@ -159,24 +129,15 @@ def _row(answer: CompareAnswer, shown: Shown, row: ShownRow) -> str:
     return line.rstrip() if not rest else parts(rest, "", 1, line)[0][:WIDTH]
 
 
-def _apart(answer: CompareAnswer, row: ShownRow, k: int) -> Apart | None:
+def apart_of(answer: CompareAnswer, row: ShownRow, k: int) -> Apart | None:
     """The row's difference; None: of several small causes."""
     if row.cause is not None:
         return answer.time.apart[row.cause.key, k]
     return answer.time.whole[k] if row.text == WHOLE else None
 
 
-def interval_text(answer: CompareAnswer, row: ShownRow, k: int) -> str:
-    """ "+-0.80  within noise"; "" of single runs and of several causes."""
-    apart = _apart(answer, row, k)
-    if apart is None or apart.interval is None:
-        return ""
-    half = (apart.interval.high - apart.interval.low) / 2
-    return f"+-{units.figures(half)}".ljust(9) + apart.verdict
-
-
 def _maybe(answer: CompareAnswer, row: ShownRow, k: int) -> str:
-    apart = _apart(answer, row, k)
+    apart = apart_of(answer, row, k)
     return MAYBE if apart is not None and apart.verdict in (NOISE, OPEN) else ""
 
 

@@ -19,7 +19,7 @@ from analysis.measures.compare.differences import Side, sides
 from analysis.measures.compare.verdicts_of_runs import EMULATED, INSIDE_AND_OUTSIDE, is_virtual
 from analysis.measures.compare.work import Judged, Work, judge_work, work_of
 from analysis.measures.critical_path.results import NoPath
-from analysis.measures.ledger import CPU, LAST, PATH, THREADS, Ledger, measure_ledger
+from analysis.measures.ledger import CPU, LAST, PATH, THREADS, Ledger, Line, measure_ledger
 from analysis.measures.statistics.differences import compare
 from analysis.measures.statistics.holm import holm
 from analysis.measures.threads.parts import ON_CPU
@@ -95,35 +95,105 @@ class TimeApart:
     whole: Mapping[int, Apart]  # of the whole time, by place in known
 
 
+@dataclass(frozen=True)
+class RunTimes:
+    """Where one run's time went, by each basis that it has, and its work.
+
+    lines: seconds by key, which sum to all. parts: of a line by key, what it was in the end. why_not: the run does not compare with the first.
+    """
+
+    name: str
+    lines: Mapping[str, Mapping[str, float]]
+    parts: Mapping[str, Mapping[str, Mapping[str, float]]]
+    texts: Mapping[str, str]  # of all keys
+    threads: Mapping[str, int]  # that a basis is the mean of
+    why_no_path: str
+    work: Work
+    why_not: str = ""
+
+
 def measure_time_apart(runs: Sequence[Compared]) -> TimeApart:
     """The causes of the differences of all sides' times from the first side's."""
-    works = [work_of(one) for one in runs]
+    return time_apart(sides(runs), [times_of(one, runs[0]) for one in runs])
+
+
+def times_of(compared: Compared, first: Compared) -> RunTimes:
+    """Where a run's time went, by the path and by its threads."""
+    results = compared.results
+    by_path = measure_ledger(results.path, results.threads, results.window.work_s)
+    by_threads = measure_ledger(NoPath(""), results.threads, results.window.work_s)
+    ledgers = {ledger.basis: ledger for ledger in (by_threads, by_path) if _has_time(ledger)}
+    return RunTimes(
+        name=compared.letter,
+        lines={
+            basis: {line.key: ledger.seconds(line.ns) for line in ledger.lines}
+            for basis, ledger in ledgers.items()
+        },
+        parts={
+            basis: {line.key: _parts(compared, ledger, line) for line in ledger.lines}
+            for basis, ledger in ledgers.items()
+        },
+        texts={line.key: line.text for ledger in ledgers.values() for line in ledger.lines},
+        threads={basis: ledger.threads for basis, ledger in ledgers.items()},
+        why_no_path=by_path.why_not,
+        work=work_of(compared),
+        why_not=_why_not(compared, first),
+    )
+
+
+def _has_time(ledger: Ledger) -> bool:
+    return bool(ledger.lines) and ledger.total_ns > 0 and ledger.wall_s > 0
+
+
+def _why_not(compared: Compared, first: Compared) -> str:
+    """Why no time of the run compares with the first run's."""
+    if is_virtual(first) != is_virtual(compared):
+        return INSIDE_AND_OUTSIDE
+    return EMULATED if first.emulated != compared.emulated else ""
+
+
+def _parts(compared: Compared, ledger: Ledger, line: Line) -> dict[str, float]:
+    """Of time on a CPU its kinds, by the threads' samples; of other lines the path's ends."""
+    if line.key != CPU:
+        return {group: ledger.seconds(ns) for group, ns in line.ends.items()}
+    threads = compared.results.threads
+    kinds = {part.kind: part.ns for part in (threads.of(WORKLOAD) if threads else ()) if part.kind in ON_CPU}
+    total = sum(kinds.values())
+    return {kind: ledger.seconds(line.ns) * ns / total for kind, ns in kinds.items()} if total else {}
+
+
+def time_apart(all_sides: Sequence[Side], times: Sequence[RunTimes]) -> TimeApart:
+    """The same of runs that were measured before."""
+    works = [one.work for one in times]
     judged = judge_work(works[0], works[1:])
-    ledgers, basis, why_threads = _ledgers(runs)
-    every = sides(runs)
-    left_out: list[tuple[int, str]] = []
-    for number, side in enumerate(every):
-        why = next((found for i in side if (found := _why_not(runs, judged, ledgers, i))), "")
-        if why:
-            left_out.append((number, why))
+    basis, why_threads = _basis(times)
+    reasons = [
+        one.why_not or run.why_not or ("" if basis in run.lines else NO_TIME)
+        for one, run in zip(judged, times, strict=True)
+    ]
+    left_out = [
+        (number, why)
+        for number, side in enumerate(all_sides)
+        if (why := next((reasons[i] for i in side if reasons[i]), ""))
+    ]
     refused = {number for number, _ in left_out}
-    known = [number for number in range(len(every)) if number not in refused]
+    known = [number for number in range(len(all_sides)) if number not in refused]
     is_compared = len(known) > 1 and known[0] == 0
     if not is_compared:
-        known = [number for number, side in enumerate(every) if all(_has_time(ledgers[i]) for i in side)]
-    members = [every[number] for number in known]
+        known = [n for n, side in enumerate(all_sides) if all(basis in times[i].lines for i in side)]
+    members = [all_sides[number] for number in known]
     amounts = {i: judged[i].amounts[0] if is_compared else 1.0 for side in members for i in side}
-    causes = _causes(runs, members, ledgers, amounts)
-    total = Cause("", "all", [[ledgers[i].wall_s / amounts[i] for i in side] for side in members], [])
+    causes = _causes(times, basis, members, amounts)
+    walls = [[math.fsum(times[i].lines[basis].values()) / amounts[i] for i in side] for side in members]
     others = range(1, len(known)) if is_compared else range(0)
     return TimeApart(
         basis=basis if known else "",
         why_threads=why_threads,
-        threads=max((ledgers[i].threads for i in amounts), default=0),
-        sides=every,
+        threads=max((times[i].threads.get(basis, 0) for i in amounts), default=0),
+        sides=all_sides,
         known=known,
         is_compared=is_compared,
-        total=total,
+        total=Cause("", "all", walls, []),
         causes=causes,
         left_out=left_out,
         unit=next((judged[i].unit for i in amounts if judged[i].unit), "") if is_compared else "",
@@ -131,60 +201,49 @@ def measure_time_apart(runs: Sequence[Compared]) -> TimeApart:
         judged=judged,
         amounts=amounts,
         apart=_judged(causes, others),
-        whole={k: _of_values(total.values_s[0], total.values_s[k]) for k in others},
+        whole={k: _of_values(walls[0], walls[k]) for k in others},
     )
 
 
-def _ledgers(runs: Sequence[Compared]) -> tuple[list[Ledger], str, str]:
-    """A ledger of each run by one basis, the basis, and why that is not the path."""
-    found = [measure_ledger(one.results.path, one.results.threads, one.results.window.work_s) for one in runs]
-    without = [one for one, ledger in zip(runs, found, strict=True) if ledger.basis != PATH]
+def _basis(times: Sequence[RunTimes]) -> tuple[str, str]:
+    """The basis of all runs, and why that is not the path."""
+    without = [one for one in times if PATH not in one.lines and THREADS in one.lines]
     if not without:
-        return found, PATH, ""
-    by_threads = [measure_ledger(NoPath(""), one.results.threads, one.results.window.work_s) for one in runs]
-    if not any(ledger.basis == THREADS for ledger in by_threads):
-        return found, "", ""
-    names = ", ".join(one.letter for one in without)
-    why = next((ledger.why_not for ledger in found if ledger.basis != PATH and ledger.why_not), "")
-    return by_threads, THREADS, f"{names} has no path{f': {why}' if why else ''}"
-
-
-def _has_time(ledger: Ledger) -> bool:
-    return bool(ledger.lines) and ledger.total_ns > 0 and ledger.wall_s > 0
-
-
-def _why_not(runs: Sequence[Compared], judged: Sequence[Judged], ledgers: Sequence[Ledger], i: int) -> str:
-    """Why the run's time is not compared with the first run's."""
-    first, one = runs[0], runs[i]
-    if judged[i].why_not:
-        return judged[i].why_not
-    if not _has_time(ledgers[i]):
-        return NO_TIME
-    if is_virtual(first) != is_virtual(one):
-        return INSIDE_AND_OUTSIDE
-    return EMULATED if first.emulated != one.emulated else ""
+        return PATH, ""
+    names = ", ".join(one.name for one in without)
+    why = next((one.why_no_path for one in without if one.why_no_path), "")
+    return THREADS, f"{names} has no path{f': {why}' if why else ''}"
 
 
 def _causes(
-    runs: Sequence[Compared], known: Sequence[Side], ledgers: Sequence[Ledger], amounts: Mapping[int, float]
+    times: Sequence[RunTimes], basis: str, members: Sequence[Side], amounts: Mapping[int, float]
 ) -> list[Cause]:
-    """All lines of these sides' ledgers, those that differ most first, then what is not known."""
-    texts = {line.key: line.text for side in known for i in side for line in ledgers[i].lines}
-
-    def seconds(i: int, key: str) -> float:
-        line = ledgers[i].line(key)
-        return ledgers[i].seconds(line.ns) / amounts[i] if line is not None else 0.0
-
+    """All lines of these sides, those that differ most first, then what is not known."""
+    keys = dict.fromkeys(key for side in members for i in side for key in times[i].lines[basis])
+    texts = {key: text for one in times for key, text in one.texts.items()}
     causes = [
         Cause(
             key,
-            text,
-            [[seconds(i, key) for i in side] for side in known],
-            [_parts(runs, ledgers, amounts, side, key) for side in known],
+            texts.get(key, key),
+            [[times[i].lines[basis].get(key, 0.0) / amounts[i] for i in side] for side in members],
+            [
+                _mean_parts([times[i].parts.get(basis, {}).get(key, {}) for i in side], amounts, side)
+                for side in members
+            ],
         )
-        for key, text in texts.items()
+        for key in keys
     ]
     return sorted(causes, key=lambda cause: (cause.key in LAST, -_most_apart(cause), cause.key))
+
+
+def _mean_parts(
+    times: Sequence[RunTimes], basis: str, key: str, amounts: Mapping[int, float], side: Side
+) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for i in side:
+        for name, seconds in times[i].parts.get(basis, {}).get(key, {}).items():
+            sums[name] = sums.get(name, 0.0) + seconds / amounts[i] / len(side)
+    return sums
 
 
 def _most_apart(cause: Cause) -> float:
@@ -212,30 +271,3 @@ def _judged(causes: Sequence[Cause], others: Sequence[int]) -> dict[tuple[str, i
         key: Apart(one.first_s, one.other_s, one.interval, p)
         for (key, one), p in zip(single.items(), corrected, strict=True)
     }
-
-
-def _parts(
-    runs: Sequence[Compared],
-    ledgers: Sequence[Ledger],
-    amounts: Mapping[int, float],
-    side: Side,
-    key: str,
-) -> dict[str, float]:
-    """What a line's time was in the end, mean seconds: of a CPU by kind, of others by the path's ends."""
-    sums: dict[str, float] = {}
-    for i in side:
-        for name, seconds in _parts_of_run(runs[i], ledgers[i], key).items():
-            sums[name] = sums.get(name, 0.0) + seconds / amounts[i] / len(side)
-    return sums
-
-
-def _parts_of_run(compared: Compared, ledger: Ledger, key: str) -> dict[str, float]:
-    line = ledger.line(key)
-    if line is None:
-        return {}
-    if key != CPU:
-        return {group: ledger.seconds(ns) for group, ns in line.ends.items()}
-    threads = compared.results.threads
-    kinds = {part.kind: part.ns for part in (threads.of(WORKLOAD) if threads else ()) if part.kind in ON_CPU}
-    total = sum(kinds.values())
-    return {kind: ledger.seconds(line.ns) * ns / total for kind, ns in kinds.items()} if total else {}

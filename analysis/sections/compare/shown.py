@@ -7,11 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.answer.time_spent import TEXTS
-from analysis.measures.compare.time_apart import Cause, TimeApart
+from analysis import units
+from analysis.measures.compare.time_apart import NOISE, OPEN, Apart, Cause, TimeApart
 from analysis.measures.ledger import LAST
 
 FINEST, RESOLUTION = 3, 100  # decimals at most; parts of the largest difference that are told apart
+LEAST_NAMED = 0.05  # of the largest difference: a smaller one is not named in a sentence
 LEAST_SHOWN = 0.02  # of the largest difference: a cause with less is summed up
 
 
@@ -69,8 +70,47 @@ def shown_rows(time: TimeApart, most: int) -> Shown:
     return Shown(decimals, rows, [sum(column) for column in columns])
 
 
+def items(shown: Shown, k: int) -> list[str]:
+    """The causes of a side's difference: the largest, then the sum of others, then what is not known."""
+    largest = max(abs(row.apart(k)) for row in shown.rows)
+    known = [row for row in shown.rows if row.cause is None or row.cause.key not in LAST]
+    named = [row for row in known if row.cause is not None and abs(row.apart(k)) >= LEAST_NAMED * largest > 0]
+    named.sort(key=lambda row: -abs(row.apart(k)))
+    rest = sum(row.apart(k) for row in known) - sum(row.apart(k) for row in named)
+    said = [f"{row.text} {shown.signed(row.apart(k))}" for row in named]
+    if rest:
+        said.append(f"others {shown.signed(rest)}")
+    unknown = [row for row in shown.rows if row.cause is not None and row.cause.key in LAST]
+    said += [f"{row.text} {shown.signed(row.apart(k))}" for row in unknown]
+    return said if unknown else [*said, f"not explained {shown.signed(0)}"]
+
+
+def claim(time: TimeApart, shown: Shown, k: int, first: str, other: str) -> str:
+    """ "xfs (B) is 9.3 s faster than ext3 (A): journal or log space -13.0, on a CPU +2.2, ..."."""
+    apart, whole = shown.total[k] - shown.total[0], time.whole[k]
+    half = ""
+    if whole.interval is not None:
+        half = f" +-{units.figures((whole.interval.high - whole.interval.low) / 2)}"
+    by = f" by {time.unit}" if time.unit else ""
+    if apart:
+        size = f"{shown.number(abs(apart))}{half} s{by}"
+        text = f"{other} is {size} {'faster' if apart < 0 else 'slower'} than {first}"
+        text += ", which is within noise" if whole.verdict in (NOISE, OPEN) else ""
+    else:
+        text = f"{other} takes as long as {first}"
+    return f"{text}: {', '.join(items(shown, k))}"
+
+
+def interval_text(apart: Apart | None) -> str:
+    """ "+-0.80  within noise"; "" of single runs."""
+    if apart is None or apart.interval is None:
+        return ""
+    half = (apart.interval.high - apart.interval.low) / 2
+    return f"+-{units.figures(half)}".ljust(9) + apart.verdict
+
+
 def _text(cause: Cause) -> str:
-    return TEXTS.get(cause.key, cause.text)
+    return cause.text.removeprefix("the ")
 
 
 def _weight(cause: Cause, time: TimeApart) -> float:
