@@ -29,7 +29,13 @@ from analysis.answer.compared.compare_json import answer_facts
 from analysis.answer.compared.found import KindsFound
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
 from analysis.measures.app.calls import CallRow
-from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
+from analysis.measures.compare.compared_run import (
+    EMULATED,
+    INSIDE_AND_OUTSIDE,
+    LETTERS,
+    Compared,
+    load_compared,
+)
 from analysis.measures.compare.time_apart import (
     DIFFERS,
     NO_TIME,
@@ -40,7 +46,7 @@ from analysis.measures.compare.time_apart import (
     measure_time_apart,
 )
 from analysis.measures.compare.verdicts import judge
-from analysis.measures.compare.verdicts_of_runs import EMULATED, INSIDE_AND_OUTSIDE, pairs_of_runs
+from analysis.measures.compare.verdicts_of_runs import pairs_of_runs
 from analysis.measures.critical_path.results import NoPath
 from analysis.measures.ledger import LAST
 from analysis.measures.threads.parts import Part

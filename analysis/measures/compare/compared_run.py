@@ -13,11 +13,14 @@ from analysis.measures.block import disk_map
 from analysis.measures.clip import measure_clipped
 from analysis.measures.results import Results, measure
 from analysis.rundir import devices
-from analysis.rundir.run import Run, open_run
+from analysis.rundir.run import Run, dig, open_run
 from analysis.tables.load import Tables, load_tables
 from analysis.tables.phase import Phases
 
 LETTERS = "ABCDEFGHIJKLMNOP"  # four file systems at four numbers of threads
+
+EMULATED = "times of emulated CPUs"
+INSIDE_AND_OUTSIDE = "times in a virtual machine against times outside"
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,8 @@ def load_compared(letter: str, path: Path) -> Compared:
 def meaningless(first: Compared, other: Compared) -> bool:
     """Whether ratios of times and rates are not judged: the CPUs of one run were emulated."""
     return first.emulated or other.emulated
+
+
+def is_virtual(compared: Compared) -> bool:
+    """Whether the run was made with VM=1 or KERNEL=."""
+    return isinstance(dig(compared.run.facts, "machine", "vm"), dict)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.errors import ReportError
-from analysis.measures.compare.compared_run import LETTERS
+from analysis.measures.compare.compared_run import EMULATED, INSIDE_AND_OUTSIDE, LETTERS
 from analysis.measures.compare.sweep_machines import (
     ComparedSweep,
     MachinePair,
@@ -23,7 +23,7 @@ from analysis.measures.compare.sweep_machines import (
     machines_alone,
 )
 from analysis.measures.compare.verdicts import Figure, Pair
-from analysis.measures.compare.verdicts_of_runs import BETTER_BY_UNIT, EMULATED, INSIDE_AND_OUTSIDE
+from analysis.measures.compare.verdicts_of_runs import BETTER_BY_UNIT
 from analysis.measures.sweep.data import load_data
 from analysis.rundir.run import open_run
 from analysis.rundir.sweep_dir import RUNS, Configuration, Machine, Sweep

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 from analysis.causes.roles import WORKLOAD
 from analysis.measures.common.statistics import Interval
-from analysis.measures.compare.compared_run import Compared
+from analysis.measures.compare.compared_run import EMULATED, INSIDE_AND_OUTSIDE, Compared, is_virtual
 from analysis.measures.compare.differences import Side, sides
-from analysis.measures.compare.verdicts_of_runs import EMULATED, INSIDE_AND_OUTSIDE, is_virtual
 from analysis.measures.compare.work import Judged, Work, judge_work, work_of
 from analysis.measures.critical_path.results import NoPath
 from analysis.measures.ledger import CPU, LAST, PATH, THREADS, Ledger, Line, measure_ledger
@@ -99,7 +98,8 @@ class TimeApart:
 class RunTimes:
     """Where one run's time went, by each basis that it has, and its work.
 
-    lines: seconds by key, which sum to all. parts: of a line by key, what it was in the end. why_not: the run does not compare with the first.
+    lines: seconds by key, which sum to all. parts: of a line by key, what it was in the end.
+    why_not: the run does not compare with the first.
     """
 
     name: str
@@ -226,10 +226,7 @@ def _causes(
             key,
             texts.get(key, key),
             [[times[i].lines[basis].get(key, 0.0) / amounts[i] for i in side] for side in members],
-            [
-                _mean_parts([times[i].parts.get(basis, {}).get(key, {}) for i in side], amounts, side)
-                for side in members
-            ],
+            [_mean_parts(times, basis, key, amounts, side) for side in members],
         )
         for key in keys
     ]

@@ -9,7 +9,7 @@ from analysis.errors import TableError
 from analysis.measures.app.phases import OUTSIDE
 from analysis.measures.compare.compared_locks import has_workload
 from analysis.measures.compare.compared_measures import Measure, causes, outcomes
-from analysis.measures.compare.compared_run import Compared
+from analysis.measures.compare.compared_run import EMULATED, INSIDE_AND_OUTSIDE, Compared, is_virtual
 from analysis.measures.compare.differences import Side, sides
 from analysis.measures.compare.verdicts import Figure, Pair
 from analysis.measures.sweep.figure import METRIC
@@ -21,8 +21,6 @@ from analysis.tables.load import load_table
 from analysis.tables.result import TABLE as RESULT
 
 BETTER_BY_UNIT = {"s": "lower", "ns": "lower", "B": "lower", "MB/s": "higher", "/s": "higher"}
-EMULATED = "times of emulated CPUs"
-INSIDE_AND_OUTSIDE = "times in a virtual machine against times outside"
 LIKE_MEMORY = 0.05  # of the memory: kernels keep different shares of one machine's for themselves
 
 
@@ -144,11 +142,6 @@ def _work(compared: Compared) -> tuple[str, ...]:
 def _ended_well(compared: Compared) -> bool:
     run = compared.run
     return run.state == "complete" and run.int_("workload", "exit_status") == 0
-
-
-def is_virtual(compared: Compared) -> bool:
-    """Whether the run was made with VM=1 or KERNEL=."""
-    return isinstance(dig(compared.run.facts, "machine", "vm"), dict)
 
 
 def other_machines(runs: Sequence[Compared]) -> list[str]:

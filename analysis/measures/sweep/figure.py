@@ -11,8 +11,10 @@ OUTCOME = "outcome"
 CAUSE = "cause"
 LOCK = "lock"  # share of all CPU time spent spinning on one class of locks
 WITHIN = "within"  # of the series of one run: see within_run.py
+TIME = "time"  # seconds of the workload's time that one cause took: see run_times.py
+WORK = "work"  # what the workload did, by count
 MOST_VALUE = 1e100  # beyond it sums of squares overflow: no figure of a run is so large
-KINDS = (METRIC, PHASE, OUTCOME, CAUSE, LOCK, WITHIN)
+KINDS = (METRIC, PHASE, OUTCOME, CAUSE, LOCK, WITHIN, TIME, WORK)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from analysis.rundir.run import clean
 from analysis.rundir.sweep_dir import MARKER, RUNS, Sweep, Task
 
 CACHE = ("tables", "figures")
-VERSION = 3  # raised when figures are measured otherwise: older caches are made anew
+VERSION = 4  # raised when figures are measured otherwise: older caches are made anew
 METADATA_KEY = b"seekmeter"
 MANY = 10  # runs to be measured: so many take a while, which is said
 MOST_BYTES = 16 << 20  # of one cached file

@@ -18,6 +18,7 @@ from analysis.measures.compare.compared_measures import Measure, causes, outcome
 from analysis.measures.compare.compared_run import Compared, load_compared
 from analysis.measures.compare.per_operation import per_operation
 from analysis.measures.sweep.figure import CAUSE, LOCK, MOST_VALUE, OUTCOME, PHASE, Figure
+from analysis.measures.sweep.run_times import figures_of
 from analysis.measures.sweep.within_run import within_run
 from analysis.measures.sweep.workload_metrics import workload_metrics
 from analysis.rundir.run import clean, dig
@@ -56,6 +57,7 @@ def run_figures(path: Path) -> RunFigures:
         *_of_measures(per_operation([compared]), CAUSE, compared, has_headline=True),
         *_of_locks(compared),
         *within_run(compared),
+        *figures_of(compared),
     ]
     named: dict[str, Figure] = {}
     for figure in figures:

@@ -14,11 +14,12 @@ from typing import Any
 from analysis.measures.common.statistics import Interval
 from analysis.measures.sweep.data import Group, SweepData
 from analysis.measures.sweep.drift import machine_drifts
-from analysis.measures.sweep.figure import CAUSE
+from analysis.measures.sweep.figure import CAUSE, TIME, WORK
 from analysis.measures.sweep.ranking import Ranked, Ranking
 from analysis.sections.sweep.missing_runs import planned
 
 SCHEMA = 1
+OF_BEST = (CAUSE, TIME, WORK)  # kinds of figures that are compared with the best's by the headline
 COLUMNS = (
     *("machine", "part", "workload", "virtual", "traced", "configuration", "label", "subject", "axes"),
     *("measure", "unit", "kind", "better", "headline", "n", "mean", "half_width", "median", "sd"),
@@ -45,7 +46,9 @@ def _rankings(data: SweepData) -> Iterator[_Ranked]:
     """All measures of all groups. Causes are compared with the best by the headline, others with theirs."""
     for group in data.groups:
         for measure, kind in dict(zip(group.frame.measure, group.frame.kind, strict=True)).items():
-            yield _Ranked(group, group.rank(str(measure), against_best=kind == CAUSE), str(kind))
+            yield _Ranked(
+                group, group.rank(str(measure), against_best=kind in (CAUSE, TIME, WORK)), str(kind)
+            )
 
 
 def as_csv(data: SweepData) -> str:
