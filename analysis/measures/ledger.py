@@ -40,6 +40,7 @@ TEXTS = {
     NOT_EXPLAINED: "not explained",
     NOT_RECORDED: "not recorded",
 }
+CHILD = "child"  # of VOLUNTARY
 LAST = (NOT_EXPLAINED, NOT_RECORDED)
 MOST_UNKNOWN = 0.5  # of the path: with more, the threads' own time tells more than it
 
@@ -125,7 +126,7 @@ def measure_ledger(path: PathResults | NoPath, threads: ThreadResults | None, wa
     why = path.why if isinstance(path, NoPath) else ""
     if threads is None:
         return Ledger("", why, wall_s, 0, 0, [])
-    lines = _of_threads(threads.of(WORKLOAD))
+    lines = _of_threads(threads.of(WORKLOAD), round(wall_s * 1e9))
     return Ledger(THREADS, why, wall_s, threads.workload_threads, sum(line.ns for line in lines), lines)
 
 
@@ -167,15 +168,27 @@ def key_of_part(part: Part) -> str:
     return NOT_EXPLAINED if part.kind in NOT_KNOWN else part.kind
 
 
-def _of_threads(parts: Iterable[Part]) -> list[Line]:
-    """Sleeps of the threads' own will do not count: there the thread holds nobody up."""
+def _of_threads(parts: Iterable[Part], wall_ns: int = 0) -> list[Line]:
+    """Sleeps of the threads' own will do not count: there the thread holds nobody up.
+
+    But where all else of all threads together is less than the wall time, for the rest of it nobody did
+    anything else: so much of these sleeps counts.
+    """
     lines: dict[str, Line] = {}
+    voluntary: dict[str, int] = {}
     for part in parts:
         if part.kind in VOLUNTARY:
+            voluntary[part.kind] = voluntary.get(part.kind, 0) + part.ns
             continue
         key = key_of_part(part)
         line = lines.setdefault(key, Line(key, TEXTS.get(key) or text_of(key)))
         line.ns += part.ns
         group = {CPU: "own CPU", READY_LINE: READY}.get(key, key)
         line.ends[group] = line.ends.get(group, 0) + part.ns
+    # who waits for its children does so because these sleep
+    own = {kind: ns for kind, ns in voluntary.items() if kind != CHILD} or voluntary
+    rest_ns = min(wall_ns - sum(line.ns for line in lines.values()), sum(own.values()))
+    for kind, ns in own.items():
+        if rest_ns > 0 and (part_ns := rest_ns * ns // sum(own.values())):
+            lines[kind] = Line(kind, text_of(kind), part_ns, ends={kind: part_ns})
     return _sorted(lines)

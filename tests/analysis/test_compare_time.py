@@ -207,6 +207,18 @@ def test_all_go_by_threads_where_one_has_no_path(base: Compared) -> None:
     assert "by the threads' time, not the critical path: B has no path" in said
 
 
+def test_pauses_count_where_no_thread_did_anything_else(base: Compared) -> None:
+    """Else the workload's other time would be scaled up to its wall time."""
+    first = Made(None, threads={"kernel": 0.1, "device_write": 0.1}, facts=on("ext4"))
+    other = Made(None, threads={"kernel": 0.1, "device_write": 0.1, "sleep": 5.0}, facts=on("xfs"))
+    time = measure_time_apart(several(base, first, other))
+    assert only(time, "sleep") == pytest.approx(5.0) and only(time, "device_write") == pytest.approx(0.0)
+    busy = {"kernel": 6.0, "sleep": 6.0}  # of two threads, one after the other idle: no time without work
+    window = Made({CPU: 6.0}, threads=busy, facts=on("ext4"))
+    time = measure_time_apart(several(base, window, replace(window, path=None, facts=on("xfs"))))
+    assert [cause.key for cause in time.causes if cause.mean_s(0)] == ["cpu"]
+
+
 def test_run_without_any_times_is_not_compared(base: Compared) -> None:
     runs = several(base, EXT3, Made(None, facts=on("xfs")), replace(XFS, facts=on("btrfs")))
     time = measure_time_apart(runs)

@@ -20,10 +20,10 @@ LETTERS = 100  # of a name
 
 
 def figures_of(compared: Compared) -> Iterable[Figure]:
-    """The figures of kinds TIME and WORK of one run; none of a run that is no whole run of its work."""
+    """The figures of kinds TIME and WORK of one run; none of a failed run, and without times."""
     times = times_of(compared, compared)
     work = times.work
-    if work.why_not:
+    if work.why_not or not times.lines:
         return
     lossy = bool(compared.run.lossy("sched") or compared.run.lossy("threads"))
     for basis, lines in times.lines.items():
