@@ -38,7 +38,8 @@ def frame_of(
     count = max(len(values) for one in lines.values() for values in one.values())
     frame = figures({name: [100.0 / (n + 1)] * count for n, name in enumerate(reversed(list(lines)))})
     rows: list[dict[str, Any]] = []
-    for row in frame.to_dict("records"):
+    for record in frame.to_dict("records"):
+        row: dict[str, Any] = {str(key): value for key, value in record.items()}
         name, at = str(row["configuration"]), int(row["rep"]) - 1
         known = {
             f"{BY}path: {key}: {TEXT[key]}": (values[at], "s", "time")
@@ -46,16 +47,9 @@ def frame_of(
             if values[at]  # a cause without time has no figure
         }
         known |= {key: (value, "", "work") for key, value in (work or {}).get(name, WORK).items()}
+        row |= {"better": "", "headline": False}
         rows += [
-            {
-                **row,
-                "measure": key,
-                "value": value,
-                "unit": unit,
-                "kind": kind,
-                "better": "",
-                "headline": False,
-            }
+            {**row, "measure": key, "value": value, "unit": unit, "kind": kind}
             for key, (value, unit, kind) in known.items()
         ]
     return pd.concat([frame, pd.DataFrame(rows, columns=frame.columns)], ignore_index=True)

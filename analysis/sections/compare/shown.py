@@ -106,7 +106,7 @@ def interval_text(apart: Apart | None) -> str:
     if apart is None or apart.interval is None:
         return ""
     half = (apart.interval.high - apart.interval.low) / 2
-    return f"+-{units.figures(half)}".ljust(9) + apart.verdict
+    return f"{f'+-{units.figures(half)}':<8} {apart.verdict}"
 
 
 def _text(cause: Cause) -> str:

@@ -48,7 +48,7 @@ def _section(data: SweepData, group: Group) -> Section:
     shown = shown_rows(time, MOST_CAUSES)
     section.notes.append(claim(time, shown, 1, last.label, best.label))
     rows = [_row(shown, time, row) for row in [*shown.rows, ShownRow(WHOLE, shown.total, None)]]
-    heads = ["<cause, seconds", show.head(last), show.head(best), "&differ", "<95 %"]
+    heads = ["<cause, seconds", show.head(last), show.head(best), "&differ", "&95 %"]
     section.tables.append(Table(heads, rows))
     if time.basis != PATH:
         section.notes.append(f"by the threads' time, not the critical path: {time.why_threads}")
