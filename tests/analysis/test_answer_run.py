@@ -66,6 +66,15 @@ def test_several_threads_are_a_mean_with_their_number_at_once(tmp_path: Path) ->
     assert any(re.match(r"\d\.\d of 2 threads at once", row.detail) for row in spent.rows)
 
 
+def test_path_of_a_watched_system_names_its_threads(tmp_path: Path) -> None:
+    path = write(tmp_path / "run", two_writers())
+    facts = json.loads((path / "run.json").read_text())
+    facts["workload"] = {"name": "watch", "argv": []}
+    (path / "run.json").write_text(json.dumps(facts))
+    spent = time_spent(case_of(path))
+    assert re.fullmatch(r"the critical path of [\w, ]+ \(2 threads, mean\), 0\.90 s", spent.heading)
+
+
 def phases(*marks: tuple[str, int, int]) -> list[dict[str, Any]]:
     return [{"name": name, "start_ns": BEGIN + a * MS, "end_ns": BEGIN + b * MS} for name, a, b in marks]
 

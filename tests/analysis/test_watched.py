@@ -10,6 +10,7 @@ import pytest
 
 from analysis.measures.results import Results, measure
 from analysis.render.document import Document
+from analysis.report import make_answer_alone
 from analysis.rundir.run import open_run
 from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
@@ -49,6 +50,16 @@ def test_calls_on_a_watched_device_are_the_applications(tmp_path: Path) -> None:
     # none is none where it was looked for
     m, _ = watched(tmp_path / "idle", ["elsewhere"], numbers=["254:1"], mounts=MOUNTS)
     assert m.app.bytes == {"read": 0, "write": 0}
+
+
+@pytest.mark.parametrize(
+    ("target", "got"), [("target", "1.00 kB written"), ("elsewhere", "no calls on the file system")]
+)
+def test_first_screen_has_calls_on_the_device_only(tmp_path: Path, target: str, got: str) -> None:
+    watched(tmp_path / "r", [target], numbers=["254:1"], mounts=MOUNTS)
+    lines = make_answer_alone(tmp_path / "r").splitlines()
+    (line,) = [line for line in lines if line.startswith("got ")]
+    assert got in line
 
 
 @pytest.mark.parametrize(
