@@ -97,7 +97,7 @@ def make_occupancy(switch: Switch, start_ns: int, end_ns: int, unlogged: Unlogge
         key=key[order],
         t=t[order],
         cpu=cpu[order],
-        thread=np.concatenate([switch.next[rows], np.zeros(len(ROLES))]).astype(np.int32),
+        thread=np.concatenate([switch.next[rows], np.zeros(len(ROLES), dtype=np.int64)]).astype(np.int32),
         role=_with_roles(role),
         unlogged=unlogged,
     )
