@@ -10,8 +10,10 @@ import pytest
 
 from analysis.findings.commit import find as find_commit
 from analysis.findings.finding import Certainty
+from analysis.findings.foreign_commit import RULES as FOREIGN_RULES
 from analysis.findings.foreign_commit import find as find_foreign
 from analysis.findings.sync_write import find as find_sync_write
+from analysis.measures.ledger import THREADS
 from analysis.measures.waits.explained import PLAIN, SYNC_CALL, SYNC_WRITE, kind_of
 from tests.analysis.synthetic import request
 from tests.analysis.waiting_runs import APP, BEGIN, JBD2, MS, OTHER, SYSCALL, Sleep, case_of, event
@@ -229,3 +231,16 @@ def test_a_lock_that_anothers_commit_holds_is_the_others(tmp_path: Path, begin: 
 )
 def test_kind_by_call_path(frames: tuple[str, ...], cause: str, call: str, kind: str) -> None:
     assert kind_of(frames, cause, call) == kind
+
+
+def test_where_most_of_the_path_is_not_known_the_threads_times_tell(tmp_path: Path) -> None:
+    """Switches were given up for 600 of 1,000 ms: of others' syncs there is no verdict then."""
+    gap = {"start_ns": BEGIN + 300 * MS, "end_ns": BEGIN + 900 * MS, "switches": 9, "why": "budget"}
+    slept = {"thread": APP, "bin_ns": BEGIN, "state": "blocked", "ns": 800 * MS, "stack_id": 1}
+    case = case_of(tmp_path / "run", [Sleep(100, 250, FSYNC)], sched_window=[gap], thread_time=[slept])
+    assert case.ledger.basis == THREADS
+    assert "60 %" in case.ledger.why_not
+    assert len(find_commit(case)) == 1
+    (rule,) = FOREIGN_RULES
+    assert rule.why_not is not None
+    assert rule.why_not(case) == "no critical path"
