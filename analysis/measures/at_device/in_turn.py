@@ -52,7 +52,10 @@ class InTurn:
         """Whether the device serves these requests, and enough of the others', one at a time."""
         if min(rows.size, sum(first.size for first, _, _ in self.in_way)) < LEAST:
             return False
-        took = (block.complete_ns[rows] - self.begin[rows]).astype(np.float64)
+        waited = rows[self.begin[rows] > block.queue_ns[rows]]
+        if 2 * waited.size < rows.size:
+            return False
+        took = (block.complete_ns[waited] - self.begin[waited]).astype(np.float64)
         median = float(np.median(took))
         return median > 0 and float(np.quantile(took, LOW)) >= LEAST_RATIO * median
 

@@ -8,13 +8,13 @@ others more often, which does not mean that they made it long.
 
 The share of the excess is 1 - mean(without) / mean(with), of queue to completion.
 
-Where too few requests are without the others', and the device serves one request at a time (in_turn.py), the
-excess is the time in which it served others'.
+Where the device serves one request at a time (in_turn.py), the excess is the time in which it served others',
+but for what one takes alone. It may serve others' first that were queued just after.
 
-Else a line is fitted to those that met them: queue to completion by what the other's request still had to go
-then. When a request is queued, the other's is at any point of its time: if the device serves it first, each
-nanosecond that it still has to go is one for the request, and the slope is 1; if it serves both at once, it
-is 0. The excess is then the slope times what was still to go.
+Where too few requests are without the others', a line is fitted to those that met them: queue to completion
+by what the other's request still had to go then. When a request is queued, the other's is at any point of its
+time: if the device serves it first, each nanosecond that it still has to go is one for the request, and the
+slope is 1; if it serves both at once, it is 0. The excess is then the slope times what was still to go.
 """
 
 from __future__ import annotations
@@ -82,17 +82,27 @@ def excess_of(block: Block, asked: I64, own: Mask, others: Mask) -> Excess:
         alone = took[mine & ~is_with]
         some_time = int(np.median(alone)) if alone.size else 0
         fast = took[mine & ~_touch(busy.begin, busy.end, block.queue_ns[compared], some_time)]
-        if fast.size >= LEAST_COMPARED:
-            ratio, error = ratio_of_means(fast, slow)
-            found.add(How.COMPARED, at, 1 - ratio, error, float(slow.mean()), float(fast.mean()))
-            continue
         met = compared[mine & is_with]
         length = np.maximum(block.complete_ns[asked[at]] - block.queue_ns[asked[at]], 1)
         if in_turn.fits(block, met):
-            with_ns = float(slow.mean())
-            without_ns = with_ns - float(in_turn.waited_ns(block, met).mean())
-            part = in_turn.waited_ns(block, asked[at]) / length
-            found.add(How.IN_TURN, at, 1.0, 0.0, with_ns, without_ns, part)
+            # those that others overtook have waited, too; what one takes alone is its own
+            own_ns = float(np.median(fast)) if fast.size >= LEAST_COMPARED else 0.0
+            of_kind = np.flatnonzero(asked_kinds == kind)
+            whole = (block.complete_ns[asked[of_kind]] - block.queue_ns[asked[of_kind]]).astype(np.float64)
+            waited = in_turn.waited_ns(block, asked[of_kind])
+            waited = np.clip(np.minimum(waited, whole - own_ns), 0, None)
+            found.met[of_kind] |= waited > 0
+            has_met = np.flatnonzero(found.met[of_kind])
+            part = waited[has_met] / np.maximum(whole[has_met], 1)
+            with_ns = float(whole[has_met].mean())
+            without_ns = with_ns - float(waited[has_met].mean())
+            rows = np.zeros(asked.size, dtype=np.bool_)
+            rows[of_kind[has_met]] = True
+            found.add(How.IN_TURN, rows, 1.0, 0.0, with_ns, without_ns, part)
+            continue
+        if fast.size >= LEAST_COMPARED:
+            ratio, error = ratio_of_means(fast, slow)
+            found.add(How.COMPARED, at, 1 - ratio, error, float(slow.mean()), float(fast.mean()))
             continue
         to_go = ahead.still_to_go(block.queue_ns[met])
         usual = to_go < ahead.longest_ns
