@@ -35,7 +35,8 @@ from analysis.units import bytes_
 
 KEY = "log_space"
 COMMITS = ("jbd2_commit", "xfs_log_force")
-MOST_SLEEPS = 8  # of a stop: a commit and a checkpoint are waited for in several
+MOST_SLEEPS = 8  # of a stop: a commit and a checkpoint are waited for in several; with more it is one if
+LEAST_RATE = 0.1  # the application's rate in it is no more than this of the rate outside
 LEAST_BEHIND = 0.1  # of the time: waits for locks that make the finding less sure
 LEAST_OF_WRITES = 0.5  # of the bytes written meanwhile: a submitter with more is named
 
@@ -58,7 +59,8 @@ def find(case: Case) -> Sequence[Finding]:
     writes, write_text = _writes(case, spans)
     size = f" of {bytes_(journal.size_bytes)}" if journal.size_bytes else ""
     # where it got on between the waits, a stretch of them is no stop
-    is_stop = sleeps.is_timed and sleeps.count <= MOST_SLEEPS * spans[0].size
+    stood_still = any(rate.outside and rate.inside <= LEAST_RATE * rate.outside for rate in rates)
+    is_stop = sleeps.is_timed and (stood_still or sleeps.count <= MOST_SLEEPS * spans[0].size)
     how = f", {stops_text(sleeps)}" if is_stop else f": {counted(sleeps.count, 'sleep')}, the longest"
     how += "" if is_stop else f" {seconds(sleeps.longest_ns / 1e9)}"
     waited = f"In {calls_text(case, sleeps)} it waited for room{how}." if calls_text(case, sleeps) else ""

@@ -69,6 +69,20 @@ def test_full_journal_is_found_with_its_stops(tmp_path: Path) -> None:
     assert find_foreign(case) == []
 
 
+@pytest.mark.parametrize(("inside", "what"), [(0, "was full 1 times: "), (5, "was full: ")])
+def test_many_sleeps_are_a_stop_where_the_application_stood_still(
+    tmp_path: Path, inside: int, what: str
+) -> None:
+    sleeps = [Sleep(t, t + 9.5, FULL) for t in range(100, 800, 10)]
+    calls = [
+        {"bin_ns": BEGIN + t * MS, "call": "write", "count": 10, "bytes": inside if 100 <= t < 800 else 10}
+        for t in range(0, 1000, 100)
+    ]
+    (finding,) = find(case_of(tmp_path / "run", sleeps, run=facts(), call=calls))
+    assert what in finding.what
+    assert ("70 sleeps" in finding.because[0]) == bool(inside)
+
+
 def test_other_waits_are_no_full_journal(tmp_path: Path) -> None:
     case = case_of(tmp_path / "run", [Sleep(100, 600, NANOSLEEP)], run=facts())
     assert find(case) == []
