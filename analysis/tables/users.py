@@ -56,11 +56,14 @@ def _own_processes(threads: Threads, driver: int | None) -> set[int]:
     """The process that starts one window after the other, and what it started."""
     if not driver:
         return set()
-    own, size = {driver}, 0
-    pairs = list(zip(threads.tgid.tolist(), threads.parent_tgid.tolist(), strict=True))
-    while len(own) > size:
-        size = len(own)
-        own |= {tgid for tgid, parent in pairs if parent in own}
+    children: dict[int, list[int]] = {}
+    for tgid, parent in zip(threads.tgid.tolist(), threads.parent_tgid.tolist(), strict=True):
+        children.setdefault(parent, []).append(tgid)
+    own, reached = {driver}, [driver]
+    while reached:
+        new = set(children.get(reached.pop(), ())) - own
+        own |= new
+        reached += new
     return own
 
 
