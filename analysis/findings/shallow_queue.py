@@ -44,6 +44,11 @@ def _find(case: Case) -> Sequence[Finding]:
         f"{queued.requests:,} requests were waited for: {ms(queued.q2d_ns)} in the queue,"
         f" {ms(queued.d2c_ns)} at the device (means).",
     ]
+    if TAG in queued.places and limit is not None and 2 * time.depth_highest < limit:
+        because.append(
+            f"Threads waited in {TAG}() with {time.depth_highest:,} of {limit:,} places taken: the queue has"
+            " fewer than it shows, as Linux 6.18 keeps those of an earlier nr_requests."
+        )
     doubt = "" if is_full or is_wbt else "nobody was seen to wait for a tag"
     if is_wbt:
         because.append(

@@ -36,6 +36,15 @@ def test_write_back_throttling_is_named(tmp_path: Path) -> None:
     assert "wbt_lat_usec 2000" in found.because[-1]
 
 
+@pytest.mark.parametrize(("places", "fewer"), [(1, False), (256, True)])
+def test_queue_with_fewer_places_than_it_shows_is_said_to_be_one(
+    tmp_path: Path, places: int, fewer: bool
+) -> None:
+    own = [one(200, 0, wait="tag", end_io_id=DIRECT, op="write") for _ in range(100)]
+    (found,) = found_by(QUEUE, case_of(tmp_path / "run", own, device={"nr_requests": places}))
+    assert any("the queue has fewer than it shows" in because for because in found.because) == fewer
+
+
 def test_full_deep_queue_is_the_disk(tmp_path: Path) -> None:
     """With 40 of others' requests at once beside, a wait for a place is the device's."""
     own = [one(300, 0, wait="tag", end_io_id=DIRECT, op="write") for _ in range(100)]
