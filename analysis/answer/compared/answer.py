@@ -163,10 +163,10 @@ def _differing(runs: Sequence[Compared]) -> list[str]:
 
 def _heading(time: TimeApart) -> str:
     what = "WHERE THE DIFFERENCE COMES FROM" if time.is_compared else "WHERE THE TIME WENT"
-    whose = "1 thread" if time.threads == 1 else "the threads (mean)"
-    basis = f"the critical path of {whose}" if time.basis == PATH else f"the time of {whose}"
+    of_threads = " (mean of threads)" if time.threads > 1 else ""
+    basis = "the critical path" if time.basis == PATH else "the threads' time"
     by = f" by {time.unit}" if time.unit else ""
-    return f"{what}: {basis}, seconds{by}"
+    return f"{what}, seconds{by}: {basis}{of_threads}"
 
 
 def _notes(time: TimeApart) -> list[str]:
