@@ -24,7 +24,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	for (long i = 0; times == 0 || i < times; i++) {
-		if (flock(file, LOCK_EX) || pwrite(file, block, sizeof(block), 0) != sizeof(block)) {
+		if (flock(file, LOCK_EX) ||
+		    pwrite(file, block, sizeof(block), 0) != sizeof(block)) {
 			perror("flock: write");
 			return 1;
 		}
