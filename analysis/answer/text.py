@@ -140,6 +140,7 @@ def _tail(answer: Answer, left: int) -> list[str]:
         head = TAIL_HEADS.get(name, name.upper()).ljust(len(INDENT))
         shown = parts(text, INDENT, MOST_TAIL[name], head)
         longer = parts(text, INDENT, min(MOST_TAIL[name] + left, MOST_TAIL_MORE[name]), head)
+        longer = longer if len(longer) <= len(shown) + left else shown  # its whole parts may need more
         left -= len(longer) - len(shown)
         lines += longer
     for number, step in enumerate(answer.steps):

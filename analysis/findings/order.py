@@ -16,8 +16,8 @@ from analysis.findings.overlap import parts_of
 from analysis.measures.ledger import Ledger
 
 LEAST_BEFORE_BOUNDS = 0.05  # of the wall time: less is small
+LEAST_OF_BOUND = 0.25  # of what bounds the work: so is less than this of it
 LAST = 2
-LEAST_OF_BOUND = 0.25  # so do losses that are less of what bounds the work
 
 
 @dataclass(frozen=True)

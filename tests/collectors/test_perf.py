@@ -481,7 +481,6 @@ def test_file_swapped_for_a_sampled_program_is_not_opened(kind: str) -> None:
         busy = subprocess.Popen([*as_other, theirs])
         # Where perf looks for the names of code that no file has.
         names = Path(f"/tmp/perf-{busy.pid}.map")
-        subprocess.run([*as_other, "mkfifo", names], check=True)
         become = f"mkfifo {theirs}" if kind == "fifo" else f"ln -s {target} {theirs}"
         swap = (
             f"sleep 1; setpriv {' '.join(as_other[1:])} sh -c 'mv {theirs} {home}/moved; {become}'; sleep 0.3"
@@ -489,6 +488,7 @@ def test_file_swapped_for_a_sampled_program_is_not_opened(kind: str) -> None:
         strace = ["strace", "--follow-forks", "--seccomp-bpf", f"--trace={watched}", "--quiet=all"]
         given = {"DIR": str(place), "COLLECT": "perf", "CMD": swap, "OUT": str(run)}
         try:
+            subprocess.run([*as_other, "mkfifo", names], check=True)
             done = subprocess.run(
                 [*strace, f"--output={trace}", sys.executable, "-m", "collectors", "trace"],
                 cwd=TREE,
@@ -506,7 +506,7 @@ def test_file_swapped_for_a_sampled_program_is_not_opened(kind: str) -> None:
         finally:
             busy.kill()
             busy.wait()
-            names.unlink()
+            names.unlink(missing_ok=True)
         assert done.returncode == 0, done.stderr
         table, stacks = samples_of(Run(run))
         mine = table[table["pid"] == busy.pid]
