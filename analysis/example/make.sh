@@ -24,7 +24,7 @@ case ${1-run} in
 run)
 	make trace FS=ext3 WL=compilebench
 	make movie RUN=runs/latest
-	cp runs/latest/{report.txt,iograph.png} "$here"
+	cp runs/latest/{report.txt,detail.txt,iograph.png} "$here"
 	;;
 sweep)
 	out=runs/$(date +%Y%m%d-%H%M%S)-example
