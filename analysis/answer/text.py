@@ -20,7 +20,7 @@ MOST_WARNINGS = 3
 LEAST_SHOWN, LEAST_SHARE = 3, 0.05  # findings that are named, and all that cost so much of the time
 # (finding, level): what further lines are given to, in this order
 UPGRADES = (
-    *((0, 2), (0, 3), (1, 1), (1, 2), (0, 4), (2, 1), (2, 2), (1, 3), (0, 5)),
+    *((0, 2), (0, 3), (0, 4), (1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (0, 5)),
     *((1, 4), (2, 3), (3, 2), (4, 2), (1, 5)),
 )
 MOST_PHASES = 4
