@@ -58,7 +58,7 @@ def levels(one: Numbered, wall_s: float) -> list[list[str]]:
         return [[*_in_one_line(one, wall_s), *verdict]]
     brief = _brief(one)
     follows = [line for name, text in outlooks for line in _outlook_lines(name, text)]
-    reasons = {most: whole_parts(finding.because, " ", INDENT, most)[0] for most in (2, 4, 8)}
+    reasons = {most: whole_parts(finding.because, " ", INDENT, most)[0] for most in (2, 3, 4, 8)}
     shown = evidence_texts(replace(finding, evidence=_weighty(finding)))
     evidence = {most: whole_parts(shown, "; ", INDENT, most, f"{INDENT}evidence: ")[0] for most in (1, 2, 3)}
     doubt = cut(finding.doubt, INDENT, 2, f"{INDENT}not surer: ") if finding.doubt else []
@@ -67,6 +67,7 @@ def levels(one: Numbered, wall_s: float) -> list[list[str]]:
         [*brief, *follows],
         [*brief, *reasons[2], *follows],
         [*brief, *reasons[2], *evidence[1], *follows],
+        [*brief, *reasons[3], *evidence[1], *follows],
         [*brief, *reasons[4], *evidence[2], *doubt, *follows],
         [*brief, *reasons[8], *evidence[3], *doubt, *follows],
     ]

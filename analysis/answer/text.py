@@ -20,8 +20,8 @@ MOST_WARNINGS = 3
 LEAST_SHOWN, LEAST_SHARE = 3, 0.05  # findings that are named, and all that cost so much of the time
 # (finding, level): what further lines are given to, in this order
 UPGRADES = (
-    *((0, 2), (0, 3), (0, 4), (1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (0, 5)),
-    *((1, 4), (2, 3), (3, 2), (4, 2), (1, 5)),
+    *((0, 2), (0, 3), (0, 4), (1, 1), (1, 2), (0, 5), (2, 1), (2, 2), (1, 3), (0, 6)),
+    *((1, 4), (1, 5), (2, 3), (3, 2), (4, 2), (1, 6)),
 )
 MOST_PHASES = 4
 MOST_INSTEAD = 4

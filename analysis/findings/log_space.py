@@ -132,7 +132,7 @@ def _writes(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:
     by_class = dict(sent.by_class)
     data = by_class.get("data", 0)
     ordered = (
-        f", {bytes_(data)} of it file data, which a commit writes first (data=ordered)"
+        f", {bytes_(data)} of it file data (data=ordered)"
         if comm.startswith("jbd2/") and data > LEAST_OF_WRITES * sent.all_bytes
         else ""
     )
