@@ -9,8 +9,7 @@ from analysis.causes.roles import WORKLOAD
 from analysis.findings.finding import Finding
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
-    account_evidence,
-    asleep_evidence,
+    accounts,
     calls_text,
     certainty_of,
     cost_of,
@@ -54,7 +53,7 @@ def find(case: Case) -> Sequence[Finding]:
             because=because,
             where=where_of(case, sleeps),
             cost=cost,
-            evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps)],
+            evidence=accounts(case, sleeps),
             certainty=certainty,
             doubt=doubt,
             no_remedy="the programs' own locks are part of what is run",

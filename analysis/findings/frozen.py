@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from analysis.findings.finding import Finding
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
-    account_evidence,
-    asleep_evidence,
+    accounts,
     call_names,
     certainty_of,
     cost_of,
@@ -52,7 +51,7 @@ def find(case: Case) -> Sequence[Finding]:
             because=[*because, *([text] if text else [])],
             where=where_of(case, sleeps),
             cost=cost,
-            evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps), *rates],
+            evidence=[*accounts(case, sleeps), *rates],
             certainty=certainty,
             doubt=doubt,
             no_remedy="who froze the file system was no part of the run",

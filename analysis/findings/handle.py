@@ -11,14 +11,12 @@ from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import noatime, one_thread, why_not_one_thread
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
-    account_evidence,
-    asleep_evidence,
-    calls_text,
+    accounts,
     certainty_of,
     cost_of,
-    counted,
     ends_text,
     seconds,
+    sleeps_text,
     where_of,
 )
 from analysis.measures.critical_path.ends import text_of
@@ -38,8 +36,7 @@ def find(case: Case) -> Sequence[Finding]:
     cost = cost_of(case, sleeps.total_ns)
     if not case.counts(cost.value_s):
         return []
-    longest = seconds(sleeps.longest_ns / 1e9)
-    because = [f"{counted(sleeps.count, 'sleep')}, the longest {longest}; {calls_text(case, sleeps)}."]
+    because = [sleeps_text(case, sleeps)]
     locked, evidence = _locked(case)
     holders = _held_up(case)
     because += [text for text in (locked, ends_text(case, KEY), holders) if text]
@@ -51,7 +48,7 @@ def find(case: Case) -> Sequence[Finding]:
             because=because,
             where=where_of(case, sleeps),
             cost=cost,
-            evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps), *evidence],
+            evidence=[*accounts(case, sleeps), *evidence],
             certainty=certainty,
             doubt=doubt,
             remedy=noatime(case, sleeps, cost) or one_thread(case, cost),

@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from analysis.findings.finding import Finding
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
-    account_evidence,
-    asleep_evidence,
-    calls_text,
+    accounts,
     certainty_of,
     cost_of,
-    counted,
     ends_text,
-    seconds,
+    sleeps_text,
     where_of,
 )
 from analysis.measures.waits.explained import PLAIN
@@ -39,8 +36,7 @@ def find(case: Case) -> Sequence[Finding]:
 
 def _finding(case: Case, place: str, sleeps: Sleeps) -> Finding:
     cost = cost_of(case, sleeps.total_ns)
-    longest = seconds(sleeps.longest_ns / 1e9)
-    because = [f"{counted(sleeps.count, 'sleep')}, the longest {longest}; {calls_text(case, sleeps)}."]
+    because = [sleeps_text(case, sleeps)]
     because += [text for text in (ends_text(case, KEY),) if text]
     certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
     return Finding(
@@ -49,7 +45,7 @@ def _finding(case: Case, place: str, sleeps: Sleeps) -> Finding:
         because=because,
         where=where_of(case, sleeps),
         cost=cost,
-        evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps)],
+        evidence=accounts(case, sleeps),
         certainty=certainty,
         doubt=doubt,
         no_remedy="what the kernel waited for follows from no variable that is known",

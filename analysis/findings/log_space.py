@@ -11,8 +11,7 @@ from analysis.findings.finding import Cost, Evidence, Finding, Remedy
 from analysis.findings.remedies import noatime
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
-    account_evidence,
-    asleep_evidence,
+    accounts,
     calls_text,
     certainty_of,
     cost_of,
@@ -82,8 +81,7 @@ def find(case: Case) -> Sequence[Finding]:
             where=where_of(case, sleeps),
             cost=cost,
             evidence=[
-                asleep_evidence(case, sleeps),
-                *account_evidence(case, sleeps),
+                *accounts(case, sleeps),
                 *rates,
                 *commits,
                 *writes,

@@ -9,8 +9,7 @@ from analysis.findings.finding import Finding
 from analysis.findings.remedies import without_options
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
-    account_evidence,
-    asleep_evidence,
+    accounts,
     call_names,
     calls_text,
     certainty_of,
@@ -50,7 +49,7 @@ def find(case: Case) -> Sequence[Finding]:
             because=because,
             where=where_of(case, sleeps),
             cost=cost,
-            evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps)],
+            evidence=accounts(case, sleeps),
             certainty=certainty,
             doubt=doubt,
             remedy=without_options(case, OPTIONS, cost),

@@ -10,14 +10,12 @@ from analysis.findings.finding import Finding
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
-    account_evidence,
-    asleep_evidence,
-    calls_text,
+    accounts,
     certainty_of,
     cost_of,
-    counted,
     ends_text,
     seconds,
+    sleeps_text,
     where_of,
 )
 from analysis.measures.waits.explained import PLAIN
@@ -38,13 +36,12 @@ def find(case: Case) -> Sequence[Finding]:
     cost = cost_of(case, sleeps.total_ns)
     if not case.counts(cost.value_s):
         return []
-    longest = seconds(sleeps.longest_ns / 1e9)
     places = ", ".join(
         f"{PLACES.get(place, place + '()')} {seconds(case.ledger.seconds(ns))}"
         for place, ns, _ in sleeps.by(sleeps.place)[:3]
     )
     because = [
-        f"{counted(sleeps.count, 'sleep')}, the longest {longest}; {calls_text(case, sleeps)}.",
+        sleeps_text(case, sleeps),
         f"Waited for: {places}.",
     ]
     because += [text for text in (ends_text(case, KEY),) if text]
@@ -56,7 +53,7 @@ def find(case: Case) -> Sequence[Finding]:
             because=because,
             where=where_of(case, sleeps),
             cost=cost,
-            evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps)],
+            evidence=accounts(case, sleeps),
             certainty=certainty,
             doubt=doubt,
             remedy=on_ram(case, cost),

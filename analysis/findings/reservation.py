@@ -9,14 +9,11 @@ from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import noatime, one_thread, why_not_one_thread
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
-    account_evidence,
-    asleep_evidence,
-    calls_text,
+    accounts,
     certainty_of,
     cost_of,
-    counted,
     rate_evidence,
-    seconds,
+    sleeps_text,
     stops,
     where_of,
 )
@@ -36,8 +33,7 @@ def find(case: Case) -> Sequence[Finding]:
     cost = cost_of(case, sleeps.total_ns)
     if not case.counts(cost.value_s):
         return []
-    longest = seconds(sleeps.longest_ns / 1e9)
-    because = [f"{counted(sleeps.count, 'sleep')}, the longest {longest}; {calls_text(case, sleeps)}."]
+    because = [sleeps_text(case, sleeps)]
     events, text = _tickets(case)
     because += [one for one in (text, _space(case)) if one]
     rates, text = rate_evidence(case, stops(sleeps)) if sleeps.is_timed else ([], "")
@@ -50,7 +46,7 @@ def find(case: Case) -> Sequence[Finding]:
             because=because,
             where=where_of(case, sleeps),
             cost=cost,
-            evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps), *rates, *events],
+            evidence=[*accounts(case, sleeps), *rates, *events],
             certainty=certainty,
             doubt=doubt,
             remedy=noatime(case, sleeps, cost) or one_thread(case, cost),

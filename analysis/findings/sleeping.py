@@ -87,6 +87,12 @@ def calls_text(case: Case, sleeps: Sleeps, most: int = 3) -> str:
     return ", ".join(f"{call}() {seconds(case.ledger.seconds(ns))}" for call, ns in rows)
 
 
+def sleeps_text(case: Case, sleeps: Sleeps) -> str:
+    """12 sleeps, the longest 0.53 s; open() 4.1 s."""
+    longest = seconds(sleeps.longest_ns / 1e9)
+    return f"{counted(sleeps.count, 'sleep')}, the longest {longest}; {calls_text(case, sleeps)}."
+
+
 def call_names(sleeps: Sleeps, most: int = 2) -> str:
     """open() and mkdir(); empty: not known."""
     names = [f"{CALLS.get(call, call)}()" for call, _, _ in sleeps.by(sleeps.call) if call][:most]
@@ -172,6 +178,11 @@ def rate_evidence(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], s
         return [], ""
     row = Evidence("call", {"target": "target"}, "application", "calls/s", rate.inside, rate.outside)
     return [row], f"The application inside: {figures(rate.inside)} calls/s, outside {figures(rate.outside)}."
+
+
+def accounts(case: Case, sleeps: Sleeps) -> list[Evidence]:
+    """Both accounts of the sleeps' time."""
+    return [asleep_evidence(case, sleeps), *account_evidence(case, sleeps)]
 
 
 def certainty_of(

@@ -11,8 +11,7 @@ from analysis.findings.remedies import ram_words, why_no_ram
 from analysis.findings.rule import Case
 from analysis.findings.sleeping import (
     CALLS,
-    account_evidence,
-    asleep_evidence,
+    accounts,
     certainty_of,
     cost_of,
     counted,
@@ -97,7 +96,7 @@ def made_finding(
             because=because,
             where=where_of(case, sleeps),
             cost=cost,
-            evidence=[asleep_evidence(case, sleeps), *account_evidence(case, sleeps), *evidence],
+            evidence=[*accounts(case, sleeps), *evidence],
             certainty=certainty,
             doubt=doubt,
             remedy=remedy,

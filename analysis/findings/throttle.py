@@ -10,8 +10,7 @@ import numpy as np
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
-    account_evidence,
-    asleep_evidence,
+    accounts,
     certainty_of,
     cost_of,
     counted,
@@ -45,7 +44,7 @@ def find(case: Case) -> Sequence[Finding]:
     longest = seconds(sleeps.longest_ns / 1e9)
     pauses = counted(sleeps.count, "pause")
     because = [f"{pauses} of its writes, {seconds(cost.value_s)} in all, the longest {longest}."]
-    evidence = [asleep_evidence(case, sleeps), *account_evidence(case, sleeps)]
+    evidence = accounts(case, sleeps)
     dirty = _dirty(case, sleeps)
     memory = case.run.int_("machine", "memory_bytes")
     limit = case.run.int_("workload", "mem_bytes")
