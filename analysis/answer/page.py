@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup, escape
 
 from analysis import units
@@ -14,6 +13,7 @@ from analysis.answer.evidence import evidence_texts
 from analysis.answer.finding_text import outlook, what_text
 from analysis.answer.text import nothing_text, tail_entries
 from analysis.answer.wrap import NO_BREAK, joined
+from analysis.render.templates import templates
 from analysis.rundir.run import clean
 
 TEMPLATE = "answer.html.j2"
@@ -26,12 +26,7 @@ def _joined(text: str) -> Markup:
 
 def render(answer: Answer) -> str:
     """HTML in which all text of the run is escaped."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-    )
+    environment = templates(Path(__file__).parent)
     environment.filters |= {"clean": _joined, "seconds": units.seconds}
     return environment.get_template(TEMPLATE).render(
         answer=answer,

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
@@ -27,6 +26,7 @@ from analysis.measures.block import disk_grid, movie_frames
 from analysis.measures.block.disk_grid import COLUMNS, Grid, Line
 from analysis.measures.block.movie_frames import KINDS, Entries, Frames
 from analysis.measures.common.timeline import NICE
+from analysis.render.templates import templates
 from analysis.rundir.layout import Geometry
 from analysis.tables.block import SECTOR_BYTES
 from analysis.tables.store import I64
@@ -266,12 +266,7 @@ def in_script(data: Any) -> str:
 def render(frames: Frames, captions: Captions, zero_ns: int) -> str:
     """The page's HTML. zero_ns: the time that is shown as 0 s."""
     frames, packed = fit(frames)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(PARTS),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-    )
+    environment = templates(PARTS)
     script = "".join((PARTS / name).read_text("utf-8") for name in SCRIPTS)
     choices, speed = speeds((frames.end_ns - frames.start_ns) / 1e9)
     grid = frames.grid

@@ -7,11 +7,11 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
 from analysis.render.document import Document
 from analysis.render.output import Drawing
+from analysis.render.templates import templates
 
 TEMPLATE = "report.html.j2"
 
@@ -22,12 +22,7 @@ def render(document: Document, drawings: Sequence[Drawing], files: Sequence[str]
     All text from the run is escaped. A drawing is embedded as an image, in which nothing can run, unless it
     is inline.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-    )
+    environment = templates(Path(__file__).parent)
     pictures: dict[str, list[tuple[str, str, str]]] = {"": []}
     for drawing in drawings:
         picture = (

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jinja2
-
 from analysis.answer.compared.answer import CompareAnswer
 from analysis.answer.compared.text import MOST_NAMED, WHOLE, apart_of, findings_seconds, sentence
+from analysis.render.templates import templates
 from analysis.rundir.run import clean
 from analysis.sections.compare.shown import interval_text, shown_rows
 
@@ -17,12 +16,7 @@ TEMPLATE = "answer.html.j2"
 
 def render(answer: CompareAnswer) -> str:
     """HTML in which all text of the runs is escaped."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-    )
+    environment = templates(Path(__file__).parent)
     environment.filters["clean"] = clean
     time = answer.time
     shown = shown_rows(time, len(time.causes))
