@@ -12,12 +12,12 @@ from analysis.findings.at_device import (
     disk_names,
     on_ram,
     seconds,
-    size,
 )
 from analysis.findings.finding import Cost, Evidence, Finding, Where
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.critical_path.ends import DEVICE, QUEUE, end_of
+from analysis.units import bytes_
 
 KEY = "amplification"
 CLASSES = ("write journal", "write metadata")
@@ -49,8 +49,8 @@ def _find(case: Case) -> Sequence[Finding]:
             what=f"Writes of journal and metadata to {disk_names(case)}, {factor:.2f} bytes sent for each"
             f" written: {case.of_wall(cost.value_s)}.",
             because=[
-                f"The workload wrote {size(written.app)}; sent were {size(written.data)} of data,"
-                f" {size(written.metadata)} of metadata, {size(written.journal)} of journal.",
+                f"The workload wrote {bytes_(written.app)}; sent were {bytes_(written.data)} of data,"
+                f" {bytes_(written.metadata)} of metadata, {bytes_(written.journal)} of journal.",
                 f"It waited {seconds(by_class['write journal'])} for writes of the journal,"
                 f" {seconds(by_class['write metadata'])} for metadata.",
             ],

@@ -12,7 +12,7 @@ from analysis.measures.at_device.served import How
 from analysis.measures.at_device.split import DeviceTime, Others, WhyTime
 from analysis.rundir.devices import with_requests
 from analysis.rundir.run import as_int, dig
-from analysis.units import bytes_, figures
+from analysis.units import figures
 
 MOST_OF = 0.8  # of the time at the device: above it no part is stated
 SURE_SHARE = 0.9  # of a cost that does not rest on weak links, where a finding is sure
@@ -59,11 +59,6 @@ def seconds(value: float) -> str:
 def count_of(number: int, one: str, many: str) -> str:
     """1,024 requests."""
     return f"{number:,} {one if number == 1 else many}"
-
-
-def size(number: float) -> str:
-    """Bytes with a prefix."""
-    return bytes_(number)
 
 
 def ms(ns: float) -> str:

@@ -17,7 +17,6 @@ from analysis.findings.at_device import (
     disk_names,
     path_evidence,
     remedy,
-    size,
     where_of,
 )
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy
@@ -25,6 +24,7 @@ from analysis.findings.remedies import words_of
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 from analysis.measures.at_device.traits import BACKGROUND_WHYS, DISCARDS
+from analysis.units import bytes_
 
 KEY = "background"
 EXT = ("ext2", "ext3", "ext4")
@@ -60,7 +60,7 @@ def _find(case: Case) -> Sequence[Finding]:
     if not works or not case.counts(cost.low_s if work.is_compared else cost.value_s):
         return []
     because = [
-        f"{name}: {requests:,} requests of {size(moved)}, while the workload ran and after."
+        f"{name}: {requests:,} requests of {bytes_(moved)}, while the workload ran and after."
         for name, (requests, moved) in works.items()
     ]
     evidence = [path_evidence(case, slow, {"cause": "request"})]

@@ -13,12 +13,12 @@ from analysis.findings.at_device import (
     ms,
     path_evidence,
     setting,
-    size,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
+from analysis.units import bytes_
 
 KEY = "cut_requests"
 LIMIT = "max_sectors_kb"
@@ -39,7 +39,7 @@ def _find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"Requests to {disk_names(case)} were cut to {size(each)} each{by}:"
+            what=f"Requests to {disk_names(case)} were cut to {bytes_(each)} each{by}:"
             f" {case.of_wall(cost.value_s)}.",
             because=[
                 f"{cut.requests:,} such were waited for, {ms(cut.d2c_ns)} each at the device (means),"

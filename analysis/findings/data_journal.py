@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.findings.at_device import device_time, remedy, size
+from analysis.findings.at_device import device_time, remedy
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
 from analysis.findings.remedies import words_of
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import counted, seconds
 from analysis.measures.at_device.split import Why
 from analysis.rundir.mounted import mount_options
+from analysis.units import bytes_
 
 KEY = "data_journal"
 OPTION, ORDERED = "data=journal", "data=ordered"
@@ -43,10 +44,10 @@ def find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"File data went through the journal first ({OPTION}; {size(written.journal)} of journal):"
+            what=f"File data went through the journal first ({OPTION}; {bytes_(written.journal)} of journal):"
             f" {case.of_wall(value)}.",
             because=[
-                f"The disk got {size(written.data)} of file data and {size(written.journal)} of journal.",
+                f"The disk got {bytes_(written.data)} of file data and {bytes_(written.journal)} of journal.",
                 f"{counted(sleeps.count, 'sleep')} for commits took {seconds(case.ledger.seconds(line.ns))},"
                 f" of it {seconds(case.ledger.seconds(at_disk_ns))} with writes of the journal at the disk,"
                 f" {seconds(case.ledger.seconds(flush_ns))} for flushes.",

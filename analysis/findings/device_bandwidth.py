@@ -13,13 +13,13 @@ from analysis.findings.at_device import (
     disk_names,
     on_ram,
     path_evidence,
-    size,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
+from analysis.units import bytes_
 
 KEY = "device_bandwidth"
 
@@ -40,9 +40,9 @@ def _find(case: Case) -> Sequence[Finding]:
             kind=KEY,
             what=f"The bandwidth of {disk_names(case)}: {case.of_wall(cost.value_s)}.",
             because=[
-                f"{mine.requests:,} requests ({ops}) of {size(each)} were waited for,"
+                f"{mine.requests:,} requests ({ops}) of {bytes_(each)} were waited for,"
                 f" {at_device_text(mine)}.",
-                f"The disk moved {size(time.busy_bytes_s)} a second then, with {time.depth_on_path:.1f}"
+                f"The disk moved {bytes_(time.busy_bytes_s)} a second then, with {time.depth_on_path:.1f}"
                 " requests at once.",
             ],
             where=where_of(mine),

@@ -13,13 +13,13 @@ from analysis.findings.at_device import (
     disk_names,
     on_ram,
     path_evidence,
-    size,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
+from analysis.units import bytes_
 
 KEY = "device_latency"
 
@@ -40,8 +40,8 @@ def _find(case: Case) -> Sequence[Finding]:
             kind=KEY,
             what=f"The latency of {disk_names(case)}: {case.of_wall(cost.value_s)}.",
             because=[
-                f"{mine.requests:,} requests ({ops}) of {size(each)} were waited for, {at_device_text(mine)};"
-                f" {time.depth_on_path:.1f} were there at once.",
+                f"{mine.requests:,} requests ({ops}) of {bytes_(each)} were waited for,"
+                f" {at_device_text(mine)}; {time.depth_on_path:.1f} were there at once.",
             ],
             where=where_of(mine),
             cost=cost,

@@ -12,13 +12,13 @@ from analysis.findings.at_device import (
     disk_names,
     disk_number,
     path_evidence,
-    size,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 from analysis.measures.critical_path.requests import HELD_BY
+from analysis.units import bytes_
 
 KEY = "held"
 PAUSED_BY = "throttle"  # the ledger's line of writers that are slowed down
@@ -41,8 +41,8 @@ def _find(case: Case) -> Sequence[Finding]:
         case, cost, "that writers were slowed down by it is concluded" if paused_ns else ""
     )
     because = [
-        f"{summary.requests:,} requests of {size(summary.bytes)} were held. From the first to the last,"
-        f" {span_s:.2f} s, {size(summary.passed_bytes / span_s)} and {summary.passed_requests / span_s:.0f}"
+        f"{summary.requests:,} requests of {bytes_(summary.bytes)} were held. From the first to the last,"
+        f" {span_s:.2f} s, {bytes_(summary.passed_bytes / span_s)} and {summary.passed_requests / span_s:.0f}"
         " requests a second passed.",
         f"Once sent, each took {held.d2c_ns / 1e6:.2f} ms (mean) at {disk}.",
     ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.findings.at_device import certainty_of, disk_names, seconds, size
+from analysis.findings.at_device import certainty_of, disk_names, seconds
 from analysis.findings.finding import Cost, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.late_metadata import LateMetadata, measure_late_metadata
 from analysis.measures.at_device.served import How
 from analysis.measures.critical_path.results import NoPath
+from analysis.units import bytes_
 
 KEY = "late_metadata"
 LEAST_LAG_S = 1.0  # behind the data
@@ -39,7 +40,7 @@ def _find(case: Case) -> Sequence[Finding]:
     because = [
         f"Half of the {late.reference} had been sent {reference_s} after the begin, half of this metadata"
         f" {half_s}; on average it came {seconds(late.lag_s)} later.",
-        f"It came in {late.series} series; the largest, {size(late.longest_bytes)} in"
+        f"It came in {late.series} series; the largest, {bytes_(late.longest_bytes)} in"
         f" {seconds(late.longest_s)}, began at {seconds(late.longest_start_s)}: of its requests"
         f" {late.rising_share:.0%} lie further on the disk than the one before, {late.seek_share:.0%} of all"
         " after a seek.",
@@ -47,7 +48,7 @@ def _find(case: Case) -> Sequence[Finding]:
         f" {seconds(added_s)}.",
     ]
     if late.after_bytes:
-        because.append(f"{size(late.after_bytes)} of metadata more came after the workload had ended.")
+        because.append(f"{bytes_(late.after_bytes)} of metadata more came after the workload had ended.")
     doubt = "what they added to other requests is a difference of means" if late.added_ns else ""
     if late.how == How.IN_TURN and late.added_ns:
         doubt = "that the disk serves one request at a time is concluded from when they ended"
@@ -55,7 +56,7 @@ def _find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"Metadata written in place late ({' and '.join(late.whys[:2])}), {size(late.bytes)}, kept"
+            what=f"Metadata written in place late ({' and '.join(late.whys[:2])}), {bytes_(late.bytes)}, kept"
             f" {disk_names(case)} from the workload's requests for {case.of_wall(cost.value_s)}.",
             because=because,
             where=Where(window.work_start_ns, window.work_end_ns),

@@ -14,7 +14,6 @@ from analysis.findings.at_device import (
     disk_names,
     path_evidence,
     seconds,
-    size,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
@@ -22,6 +21,7 @@ from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 from analysis.measures.at_device.written_for import dirtied_by_others, own_dirtied
 from analysis.tables import thread
+from analysis.units import bytes_
 
 KEY = "other_requests"
 WRITE_BACK = "kernel write-back"  # a name of submitters
@@ -39,7 +39,7 @@ def _find(case: Case) -> Sequence[Finding]:
         return []
     names = ", ".join(_named(case, others.names))
     own_s = case.ledger.seconds(others.own_ns)
-    because = [f"Meanwhile these had {others.requests:,} requests of {size(others.bytes)} there."]
+    because = [f"Meanwhile these had {others.requests:,} requests of {bytes_(others.bytes)} there."]
     because += _dirtied(case, others.names)
     evidence = [path_evidence(case, slow, {"cause": "request"})]
     doubt = ""
@@ -100,10 +100,10 @@ def _dirtied(case: Case, names: Sequence[str]) -> list[str]:
     """Who made dirty what the kernel's threads wrote back, by the kernel's count of each thread."""
     threads = case.tables.get(thread.TABLE)
     own = own_dirtied(threads)
-    others = [f"{name} {size(number)}" for name, number in dirtied_by_others(threads)[:MOST]]
+    others = [f"{name} {bytes_(number)}" for name, number in dirtied_by_others(threads)[:MOST]]
     if WRITE_BACK not in names or own is None or not others:
         return []
-    return [f"Made dirty on all file systems: by the workload {size(own)}; by others: {', '.join(others)}."]
+    return [f"Made dirty on all file systems: by the workload {bytes_(own)}; by others: {', '.join(others)}."]
 
 
 RULES = (Rule(KEY, 320, "requests of other programs", ("block", "sched"), _find),)

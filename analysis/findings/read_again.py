@@ -17,7 +17,6 @@ from analysis.findings.at_device import (
     ms,
     on_ram,
     path_evidence,
-    size,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
@@ -28,6 +27,7 @@ from analysis.measures.at_device.split import Why
 from analysis.measures.block.again import pages_read_again
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.memory import reclaim_of
+from analysis.units import bytes_
 
 KEY = "read_again"
 DROPS, REFAULTS, FREE = "vm.cache_drops", "vm.refault_bytes", "mem.free_bytes"
@@ -44,13 +44,13 @@ def _find(case: Case) -> Sequence[Finding]:
         return []
     pages = pages_read_again(case.tables.block)
     because = [
-        f"{again.requests:,} reads were waited for, {size(again.bytes / again.requests)} and"
+        f"{again.requests:,} reads were waited for, {bytes_(again.bytes / again.requests)} and"
         f" {ms(again.q2d_ns + again.d2c_ns)} each (means).",
     ]
     evidence = [path_evidence(case, again, {"cause": "request"})]
     if pages is not None and pages.bytes:
         because.append(
-            f"{size(pages.again_bytes)} of the {size(pages.bytes)} of data that the disk read"
+            f"{bytes_(pages.again_bytes)} of the {bytes_(pages.bytes)} of data that the disk read"
             f" ({100 * pages.share:.0f} %) the run had read or written before."
         )
         rows = {"op": "read", "class": "data"}
@@ -94,12 +94,12 @@ def _why(case: Case, evidence: list[Evidence]) -> tuple[list[str], str, str]:
     drops, refaults = increase(counter, DROPS), increase(counter, REFAULTS)
     _, free = counter.series(FREE)
     if free.size:
-        found.append(f"At least {size(float(free.min()))} of memory were free all the time.")
+        found.append(f"At least {bytes_(float(free.min()))} of memory were free all the time.")
         evidence.append(
             Evidence("counter", {"name": FREE}, "free memory, least", "B", float(free.min()), None)
         )
     if refaults:
-        found.append(f"{size(refaults)} read on the machine had been reclaimed (refaults).")
+        found.append(f"{bytes_(refaults)} read on the machine had been reclaimed (refaults).")
         evidence.append(Evidence("counter", {"name": REFAULTS}, "refaults", "B", float(refaults), None))
     if drops:
         times = count_of(drops, "time", "times")

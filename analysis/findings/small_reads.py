@@ -15,7 +15,6 @@ from analysis.findings.at_device import (
     path_evidence,
     seconds,
     setting,
-    size,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
@@ -23,6 +22,7 @@ from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 from analysis.measures.at_device.traits import SMALL_BYTES
+from analysis.units import bytes_
 
 KEY = "small_reads"
 USUAL_KB = 128  # the kernel's own readahead
@@ -40,8 +40,8 @@ def _find(case: Case) -> Sequence[Finding]:
     is_off = ahead_kb is not None and ahead_kb << 10 < SMALL_BYTES
     each, took_ns = small.bytes / small.requests, small.q2d_ns + small.d2c_ns
     because = [
-        f"Each read brings {size(each)}, {ms(took_ns)} after it was sent (means): one at a time,"
-        f" {size(each / max(took_ns, 1) * 1e9)} a second at most.",
+        f"Each read brings {bytes_(each)}, {ms(took_ns)} after it was sent (means): one at a time,"
+        f" {bytes_(each / max(took_ns, 1) * 1e9)} a second at most.",
     ]
     if ahead_kb is not None:
         because.append(f"Readahead of {disk}: {ahead_kb:,} kB.")
@@ -61,8 +61,8 @@ def _find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"Reading files from begin to end in {small.requests:,} waits for {size(each)} each, without"
-            f" readahead: {case.of_wall(cost.value_s)}.",
+            what=f"Reading files from begin to end in {small.requests:,} waits for {bytes_(each)} each,"
+            f" without readahead: {case.of_wall(cost.value_s)}.",
             because=because,
             where=where_of(small),
             cost=cost,
