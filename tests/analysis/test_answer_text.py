@@ -68,6 +68,26 @@ def test_views_come_after_the_findings_whose_time_they_have() -> None:
     assert [one.cost.value_s for one in in_order] == [30.0, 9.0, 20.0, 1.0] and part_of == {3: 1}
 
 
+@pytest.mark.parametrize(("loss_s", "bound_s"), [(4.1, 30.0), (13.0, 27.2), (3.0, 2.0)])
+def test_a_loss_comes_before_the_bound(loss_s: float, bound_s: float) -> None:
+    assert first_of(loss_s, bound_s) == loss_s
+
+
+def test_a_loss_that_is_less_and_little_comes_after_the_bound() -> None:
+    assert first_of(3.9, 4.5) == 4.5
+
+
+def first_of(loss_s: float, bound_s: float) -> float:
+    """Cost of the first finding of a loss and a bound, in a run of 40 s."""
+    ledger = Ledger("path", "", 40.0, 1, 40_000, [Line("wait", "", 20_000), Line("cpu", "", 20_000)])
+    found = [
+        replace(finding(f"Bound {bound_s} s.", bound_s, lines=frozenset({"cpu"})), kind="bound"),
+        replace(finding(f"Loss {loss_s} s.", loss_s, lines=frozenset({"wait"})), kind="loss"),
+    ]
+    in_order, _ = ordered(found, {"bound": Kind(2, True, False), "loss": Kind(1, False, False)}, ledger)
+    return in_order[0].cost.value_s
+
+
 def of_threads(*phases: PhaseTime) -> ThreadResults:
     """Thread times of the workload alone, which are those of its phases."""
     every = [part for phase in phases for part in phase.parts]

@@ -93,10 +93,6 @@ def test_rules_are_asked_whose_collectors_were_on(tmp_path: Path) -> None:
     assert [finding.kind for finding in found.findings] == ["bound", "work", "tiny"]
     found = find_all(bounds[::-1], Case(run, tables, results, ledger))
     assert [finding.kind for finding in found.findings] == ["bound", "work", "tiny"]
-    # a loss that is small beside the bound comes after it
-    beside = [rule("bound", "block", 0.4), rule("work", "block", 1.8, True)]
-    found = find_all(beside, Case(run, tables, results, ledger))
-    assert [finding.kind for finding in found.findings] == ["work", "bound"]
     case = Case(run, tables, results, replace(ledger, wall_s=41.8))
     assert case.of_wall(13.0) == "13.0 s of 41.8 s (31 %)"
     assert not case.counts(0.4) and case.counts(0.42) and not replace(case, ledger=ledger).counts(0.009)
