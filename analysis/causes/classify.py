@@ -90,9 +90,9 @@ def _innermost(names: Sequence[str], known: Rules, in_io: bool) -> Waited | None
 def classify(frames: tuple[str, ...], state: str = "", lock_kind: str = NO_LOCK) -> Waited:
     """The cause of a wait. frames: innermost first. state, lock_kind: of the thread_time table."""
     known = rules()
-    if state == OTHER:
-        return Waited(STOPPED, "")
     names = tuple(name for frame in frames if (name := function_name(frame)) and not known.skip.match(name))
+    if state == OTHER:
+        return Waited(STOPPED, names[0][:PLACE_LETTERS] if names else "")
     found = _anywhere(names, known, state == IO_WAIT)
     is_lock = lock_kind not in ("", NO_LOCK)
     if found is None and is_lock and lock_kind != SEMAPHORE:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Waits of the workload's own will for a program outside of it: a server, the other end of a pipe.
 
-Where a thread waits within the kernel, for a lock or a commit that another program has, that is the cause.
+Where a thread waits within the kernel, for a lock or a commit that another program has, that is the cause;
+so is a stop by a signal (stopped.py).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis import units
+from analysis.causes.rules import STOPPED
 from analysis.findings.finding import Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
 from analysis.measures.cpu.waits import PROGRAMS, kernel_names, whose
@@ -31,7 +33,8 @@ def find(case: Case) -> Sequence[Finding]:
 
     def is_theirs(share: Share) -> bool:
         at_it = share.kind in (*RAN, Kind.TIMER) and not share.is_below
-        return at_it and share.own.cause in VOLUNTARY and whose(share, kernel) == PROGRAMS
+        is_voluntary = share.own.cause in VOLUNTARY and share.own.cause != STOPPED
+        return at_it and is_voluntary and whose(share, kernel) == PROGRAMS
 
     shares = ledger.shares(is_theirs)
     value, low, high = ledger.cost_of(shares)

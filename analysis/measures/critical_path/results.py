@@ -22,6 +22,7 @@ from analysis.measures.critical_path.pieces import Kind, Pieces, TooLongError
 from analysis.measures.critical_path.requests import KnownRequests, RequestLabels, known_requests
 from analysis.measures.critical_path.roots import MOST_PAUSED, Roots, choose_callers, choose_roots, stand_for
 from analysis.measures.critical_path.share import OwnWaits, Share
+from analysis.measures.critical_path.stopped import over_stops
 from analysis.measures.critical_path.stretches import NONE, Mask, Spans, spans
 from analysis.measures.critical_path.sums import Sums, Whose
 from analysis.measures.critical_path.unlogged import make_unlogged
@@ -162,6 +163,7 @@ def measure_path(
     if not fits(numbers, window.start_ns, window.end_ns):
         return NoPath("its threads and times are too many for one number")
     intervals = make_intervals(switches, wakes_table, gaps, window.start_ns, window.end_ns)
+    intervals = over_stops(intervals, switches.state.labels, tables.stacks)
     owners = make_owners(intervals, switches, tables.get(thread.TABLE), tables.get(thread_time.TABLE), tested)
     events = tables.get(event.TABLE)
     if events is not None:

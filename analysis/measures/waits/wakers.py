@@ -6,11 +6,14 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.causes.roles import OTHER
-from analysis.measures.critical_path.results import NoPath, PathResults
+from analysis.measures.critical_path.results import NoPath, PathResults, PathRows
+from analysis.measures.critical_path.stretches import I32
 from analysis.measures.waits.sleeps import Sleeps
 from analysis.measures.waits.turn import woken_by
 from analysis.tables import wake
 from analysis.tables.load import Tables
+from analysis.tables.store import I64
+from analysis.tables.wake import Wake
 
 NOT_LOGGED = "a thread that is not logged"
 
@@ -20,10 +23,14 @@ def wakers_of(path: PathResults | NoPath, sleeps: Sleeps, tables: Tables) -> lis
     wakes = tables.get(wake.TABLE)
     if not isinstance(path, PathResults) or path.rows is None or wakes is None or not sleeps.is_timed:
         return []
-    numbers, names = path.rows.intervals.numbers, path.rows.owners.name
     _, first = np.unique(sleeps.sleep, return_index=True)
+    return wakers_by(path.rows, wakes, sleeps.wake[first])
+
+
+def wakers_by(rows: PathRows, wakes: Wake, row: I32 | I64) -> list[tuple[str, int]]:
+    """Threads by name that did these wake-ups (rows of the table), with their number; NONE is left out."""
+    numbers, names = rows.intervals.numbers, rows.owners.name
     found: dict[str, int] = {}
-    row = sleeps.wake[first]
     for waker in wakes.waker[row[row >= 0]].tolist():
         at = int(np.searchsorted(numbers, waker))
         known = at < numbers.size and int(numbers[at]) == waker
