@@ -2,6 +2,7 @@
 """The critical path's time at requests, split by what made it long: each instant to the first that fits.
 
     held         held back by a limit of a cgroup, before it was sent
+    standstill   the device has requests, and completes none for much longer than it takes else
     others       a request of another program, or the share of a request's time that others' requests added
     background   the same of the file system's work that ends some time after mkfs: lazy init, discard
     queue        the request waits for a place in the device's queue, or a thread does to send one: where the
@@ -37,8 +38,10 @@ from analysis.measures.at_device.cut import MOST_BYTES, parts_of_one
 from analysis.measures.at_device.kinds import kind_of
 from analysis.measures.at_device.pieces import AtRequests, Part, at_requests, is_within, woken_ns
 from analysis.measures.at_device.served import How, excess_of, ratio_of_means
+from analysis.measures.at_device.standstill import Standstill, standstill_of
 from analysis.measures.at_device.traits import (
     AHEAD,
+    DISCARDS,
     Traits,
     first_reads,
     small_streaming_reads,
@@ -51,7 +54,7 @@ from analysis.measures.block.request_owners import Owners
 from analysis.measures.block.seeks import Distances
 from analysis.measures.common.timeline import F64
 from analysis.measures.critical_path.results import NoPath, PathResults, PathRows
-from analysis.measures.critical_path.stretches import I32, NONE, Mask, spans
+from analysis.measures.critical_path.stretches import I32, NONE, Mask, Spans, spans
 from analysis.measures.critical_path.sums import phase_of
 from analysis.measures.device.depth_steps import in_order
 from analysis.measures.device.results import DepthResults
@@ -80,6 +83,7 @@ class Why(StrEnum):
     """What a piece's time is due to. All but SEEKS are parts of one sum."""
 
     HELD = "held"
+    STANDSTILL = "standstill"
     OTHERS = "others"
     BACKGROUND = "background"
     QUEUE = "queue"
@@ -168,6 +172,7 @@ class DeviceTime:
     others: Others | None
     background: Others | None
     held: Held | None
+    standstill: Standstill | None
     held_written_share: float  # share of the bytes written to the disks that a limit held back
     depth_highest: int  # requests at once with the devices
     depth_on_path: float  # the mean while the path was with a device
@@ -258,6 +263,9 @@ class _Split:
         at, block, traits = self.at, self.block, self.traits
         is_queue = at.part == Part.QUEUE
         self.give(Why.HELD, is_queue & self.is_(traits.is_held))
+        standstill = standstill_of(block, traits.is_flush | block.op.is_in(DISCARDS))
+        if standstill is not None:
+            self.give(Why.STANDSTILL, self._share_within(standstill.spans) * (at.part != Part.MACHINERY))
         others = self._in_the_way(Why.OTHERS, self.is_others, ~self.is_for_root)
         background = self._in_the_way(
             Why.BACKGROUND, traits.is_background & ~self.is_others, np.ones_like(self.is_for_root)
@@ -287,6 +295,7 @@ class _Split:
             others=others,
             background=background,
             held=self._held(),
+            standstill=standstill,
             held_written_share=self._held_share(),
             depth_highest=self.depth_highest,
             depth_on_path=depth,
@@ -296,6 +305,14 @@ class _Split:
             seek_ns_of_mixed=seeks[2],
             seeks_of_mixed=int(seeks[3]),
         )
+
+    def _share_within(self, times: Spans) -> F64:
+        """Of each piece, the share that lies in these times."""
+        at = self.at
+        within = np.zeros(at.row.size)
+        for begin, end in zip(times.begin.tolist(), times.end.tolist(), strict=True):
+            within += np.maximum(np.minimum(at.end, end) - np.maximum(at.begin, begin), 0)
+        return within / np.maximum(self.ns, 1)
 
     def _waits_in(self, cause: str, places: tuple[str, ...] = ("",)) -> Mask:
         """Pieces with this cause, of who slept for the request or of the root, in one of these functions.

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""When a device stood still: it had requests, and completed none of them for much longer than it takes else.
+
+From one completion of a device to the next, or from the issue of the first request after it, it worked
+without a result. That is a standstill where it is LEAST_NS or more and FACTOR times what nearly all take. A
+flush or a discard takes as long as there is to be written: time with one under way is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.measures.critical_path.stretches import Mask, Spans, spans
+from analysis.tables.block import Block
+from analysis.tables.store import I64
+
+LEAST_NS = 200_000_000
+LEAST_ROWS = 20  # completions, to know what is usual
+USUAL = 0.95  # quantile
+FACTOR = 10
+
+
+@dataclass(frozen=True)
+class Standstill:
+    """Standstills of the devices: times without overlap, and what the devices had then."""
+
+    spans: Spans
+    requests: int  # that were with a device in the middle of one: the mean
+    usual_ns: int  # from one completion to the next, with requests there: the median
+
+    @property
+    def longest_ns(self) -> int:
+        """The longest one."""
+        return int((self.spans.end - self.spans.begin).max(initial=0))
+
+
+def standstill_of(block: Block, is_slow: Mask) -> Standstill | None:
+    """The standstills; None: there was none. is_slow: flushes and discards."""
+    found: list[tuple[int, int, int]] = []
+    usual: list[I64] = []
+    for dev in np.unique(block.dev[block.lasting]).tolist():
+        rows = np.flatnonzero(block.lasting & (block.dev[:] == dev))
+        if rows.size <= LEAST_ROWS:
+            continue
+        issue, complete = np.sort(block.issue_ns[rows]), np.sort(block.complete_ns[rows])
+        # as many were issued as had completed before the completion: the device was idle until the next issue
+        begin = np.maximum(np.concatenate(([0], complete[:-1])), issue)
+        took = complete - begin
+        least = max(LEAST_NS, FACTOR * float(np.quantile(took, USUAL)))
+        slow = rows[is_slow[rows]]
+        of_dev = [
+            (one, until, int(np.searchsorted(issue, until) - np.searchsorted(complete, until)))
+            for one, until in zip(
+                begin[took >= least].tolist(), complete[took >= least].tolist(), strict=True
+            )
+            if not ((block.issue_ns[slow] < until) & (block.complete_ns[slow] > one)).any()
+        ]
+        if of_dev:
+            usual.append(took[took < least])
+        found += of_dev
+    if not found:
+        return None
+    begin, end, depth = (np.array(column, dtype=np.int64) for column in zip(*found, strict=True))
+    joined = spans(begin, end, int(begin.min()), int(end.max()))
+    return Standstill(joined, round(float(depth.mean())), int(np.median(np.concatenate(usual))))
