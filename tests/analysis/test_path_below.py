@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.measures.critical_path.below import find_below
+from analysis.measures.critical_path.below import find_below, in_other_work
 from analysis.measures.critical_path.causes import is_idle
 from analysis.measures.critical_path.ends import apparatus_time, ends
 from analysis.report import make_report
@@ -78,9 +78,34 @@ def test_worker_that_had_no_work_as_the_request_came_is_not_waited_for() -> None
     idle = is_idle(intervals, is_worker, STATES)
     (issue, complete) = (np.array([request[name]]) for name in ("issue", "complete"))
     not_told = np.zeros(1, dtype=np.int64)
-    below = find_below(np.array([DEV]), issue, complete, not_told, not_told, intervals, is_worker, idle)
+    elsewhere = np.zeros(idle.size, dtype=np.bool_)
+    below = find_below(
+        np.array([DEV]), issue, complete, not_told, not_told, intervals, is_worker, idle, elsewhere
+    )
     assert intervals.numbers[below.worker[0]] == LOOP
     assert below.worker_until_ns[0] == 200
+
+
+def test_worker_that_sleeps_in_other_work_is_not_waited_for() -> None:
+    """Another kworker, which has served loop devices, too, writes back and waits for a place in the queue."""
+    schedule = read_of_a_loop_device(is_told=False)
+    schedule.switch(0, 0, JBD2, cpu=2)
+    schedule.switch(105, JBD2, 0, cpu=2, state="io_wait", stack_id=1)
+    intervals = schedule.intervals(900)
+    request = schedule.requests[-1]
+    is_worker = intervals.numbers == JBD2
+    idle = is_idle(intervals, is_worker, STATES)
+    (issue, complete) = (np.array([request[name]]) for name in ("issue", "complete"))
+    not_told = np.zeros(1, dtype=np.int64)
+    found = {}
+    for work in ("wb_workfn", "loop_workfn"):
+        stacks = {1: ["schedule+0x23", "rq_qos_wait+0xad", f"{work}+0x2a6", "process_one_work+0x18c"]}
+        elsewhere = in_other_work(intervals, stacks, np.zeros(idle.size, dtype=np.bool_))
+        below = find_below(
+            np.array([DEV]), issue, complete, not_told, not_told, intervals, is_worker, idle, elsewhere
+        )
+        found[work] = below.worker[0] >= 0
+    assert found == {"wb_workfn": False, "loop_workfn": True}
 
 
 def test_report_tells_the_disk_below_from_the_loop_device(tmp_path: Path) -> None:

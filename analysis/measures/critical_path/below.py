@@ -7,15 +7,18 @@ The recorder tells when the disk below had its part, where the loop device does 
 one that ran as that was sent: of all that ever worked for a loop device, the last that came to a CPU. Where
 the recorder does not tell (flushes, discards, without direct I/O, a file that is on no disk), the worker is
 the one that was at work as the request was issued, or else the first that was woken afterwards: a weak link.
-The time after it fell asleep for want of work is the device's as a whole.
+The time after it fell asleep for want of work is the device's as a whole. A kworker that sleeps in other work
+(it writes back), or for a request to a loop device, serves none from its idle time before to the one after.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.causes.classify import function_name
 from analysis.measures.critical_path.intervals import Intervals, State
 from analysis.measures.critical_path.stretches import I32, NONE, Mask
 from analysis.rundir.device_number import MINOR_BITS
@@ -23,6 +26,7 @@ from analysis.tables.store import I64
 
 LOOP_MAJOR = 7
 US = 1000
+WORK, OF_LOOP = "process_one_work", "loop_"  # a kworker's caller of works, and the begin of the loop device's
 
 
 @dataclass(frozen=True)
@@ -46,33 +50,60 @@ def find_below(
     intervals: Intervals,
     is_worker: Mask,
     is_idle: Mask,
+    is_elsewhere: Mask,
 ) -> Below:
     """begin_us, end_us: of the disk below, since the issue; an end of 0: not told. is_worker: threads.
 
-    is_idle: intervals asleep for want of work.
+    is_idle: intervals asleep for want of work. is_elsewhere: asleep in work that is no loop device's.
     """
     is_told = end_us > 0
     begin = np.where(is_told, np.minimum(issue_ns + begin_us * US, complete_ns), issue_ns)
     end = np.where(is_told, np.minimum(issue_ns + end_us * US, complete_ns), issue_ns)
     end = np.maximum(begin, end)
-    is_run = (intervals.state == State.RUNNING) & is_worker[intervals.thread]
+    is_busy, number = _at_work(intervals, is_worker, is_idle, is_elsewhere)
+    is_run = is_busy & (intervals.state == State.RUNNING)
     runs = _Spells.of(intervals, is_run, np.arange(is_run.size))
-    is_loop = dev >> MINOR_BITS == LOOP_MAJOR
+    is_loop = is_loop_device(dev)
     worker, until = runs.last(issue_ns, np.where(is_told, begin, issue_ns))
-    at_work, its_until = _at_work(intervals, is_worker, is_idle).first(issue_ns, complete_ns)
+    at_work, its_until = _Spells.of(intervals, is_busy, number).first(issue_ns, complete_ns)
     worker = np.where(is_told, worker, np.where(is_loop, at_work, NONE)).astype(np.int32)
     until = np.where(is_told, until, np.where(is_loop, its_until, issue_ns))
     begin, end = np.where(is_told, begin, until), np.where(is_told, end, until)
     return Below(is_told, worker, (worker >= 0) & ~is_told, until, begin, end)
 
 
-def _at_work(intervals: Intervals, is_worker: Mask, is_idle: Mask) -> _Spells:
-    """When workers were at work: from the wake-up that gave them some until they slept for want of more."""
+def is_loop_device(dev: I64) -> Mask:
+    """Which device numbers are loop devices'."""
+    return np.asarray(dev >> MINOR_BITS == LOOP_MAJOR)
+
+
+def in_other_work(intervals: Intervals, stacks: Mapping[int, Sequence[str]], waits_for_loop: Mask) -> Mask:
+    """Intervals asleep in work that is no loop device's, by the call path.
+
+    waits_for_loop: until a request to one was over.
+    """
+    ids, row = np.unique(intervals.stack_id, return_inverse=True)
+    other = np.zeros(ids.size, dtype=np.bool_)
+    for i, one in enumerate(ids.tolist()):
+        names = [function_name(frame) for frame in stacks.get(one) or ()]
+        at = names.index(WORK) if WORK in names else 0
+        other[i] = at > 0 and not any(name.startswith(OF_LOOP) for name in names[:at])
+    return np.asarray((intervals.state == State.ASLEEP) & (other[row] | waits_for_loop))
+
+
+def _at_work(intervals: Intervals, is_worker: Mask, is_idle: Mask, is_elsewhere: Mask) -> tuple[Mask, I64]:
+    """When workers were at work, and the number of each spell of it.
+
+    A spell is from the wake-up that gave a worker some until it slept for want of more; none of another work.
+    """
     known = np.isin(intervals.state, (State.RUNNING, State.RUNNABLE, State.ASLEEP))
     is_busy = known & ~is_idle & is_worker[intervals.thread]
     is_first = np.ones(is_busy.size, dtype=np.bool_)
     is_first[1:] = ~is_busy[:-1] | (intervals.thread[1:] != intervals.thread[:-1])
-    return _Spells.of(intervals, is_busy, np.cumsum(is_first))
+    number = np.cumsum(is_first, dtype=np.int64)
+    elsewhere = np.zeros(is_busy.size + 1, dtype=np.bool_)
+    elsewhere[number[is_busy & is_elsewhere]] = True
+    return is_busy & ~elsewhere[number], number
 
 
 @dataclass(frozen=True)

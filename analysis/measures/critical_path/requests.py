@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.measures.critical_path.below import find_below
+from analysis.measures.critical_path.below import find_below, in_other_work, is_loop_device
 from analysis.measures.critical_path.files import Files, files_of
 from analysis.measures.critical_path.intervals import Intervals
 from analysis.measures.critical_path.owners import KWORKER, Owners
@@ -82,10 +82,11 @@ def known_requests(
     paths: Paths | None,
     intervals: Intervals,
     is_idle: Mask,
+    stacks: Mapping[int, Sequence[str]],
 ) -> KnownRequests:
     """Requests of the disks; where a wake-up has none, bios of volumes. functions: names by number.
 
-    is_idle: intervals asleep for want of work.
+    is_idle: intervals asleep for want of work. stacks: their call paths.
     """
     of_wake = np.full(wake.t_ns.size, NONE, dtype=np.int32)
     parts: list[tuple[Block, I64]] = []
@@ -105,6 +106,11 @@ def known_requests(
     queue, issue, complete = column("queue_ns"), column("issue_ns"), column("complete_ns")
     dev, filesystem = column("dev"), _rare_of(parts, "sb_dev")
     below = _rare_of(parts, "below_start_us"), _rare_of(parts, "below_end_us")
+    ended_by = np.full(intervals.wake.size, NONE)
+    woken = np.flatnonzero(intervals.wake >= 0)
+    ended_by[woken] = of_wake[intervals.wake[woken]]
+    waits_for_loop = (ended_by >= 0) & is_loop_device(np.append(dev, 0))[ended_by]
+    elsewhere = in_other_work(intervals, stacks, waits_for_loop)
     requests = Requests(
         queue_ns=queue,
         issue_ns=issue,
@@ -113,7 +119,7 @@ def known_requests(
         is_held=np.isin(
             _rare_of(parts, "work_id"), [number for number, name in functions.items() if name in HELD_BY]
         ),
-        below=find_below(dev, issue, complete, *below, intervals, owners.serves_loop, is_idle),
+        below=find_below(dev, issue, complete, *below, intervals, owners.serves_loop, is_idle, elsewhere),
     )
     filesystem = np.where(filesystem > 0, filesystem, dev)
     of_file, files = files_of(filesystem, _rare_of(parts, "ino"), queue, paths)

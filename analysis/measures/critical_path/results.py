@@ -172,7 +172,15 @@ def measure_path(
     is_kernel = np.array([recorded == KERNEL for recorded in owners.recorded], dtype=np.bool_)
     idle = is_idle(intervals, is_kernel, switches.state.labels)
     requests = known_requests(
-        wakes_table, tables.block, tables.volume, owners, functions, tables.paths, intervals, idle
+        wakes_table,
+        tables.block,
+        tables.volume,
+        owners,
+        functions,
+        tables.paths,
+        intervals,
+        idle,
+        tables.stacks,
     )
     wakes = make_wakes(wakes_table, requests.of_wake, requests.devs, intervals)
     causes = make_causes(intervals, wakes, switches.state.labels, tables.stacks, is_kernel)
