@@ -196,3 +196,20 @@ def test_disk_that_serves_one_at_a_time_is_told_from_others(clients: int, spread
         else:
             assert found.how != How.IN_TURN
             assert found.low.mean() < 0.05
+
+
+@pytest.mark.parametrize("servers", [1, 64])
+def test_few_requests_are_explained_by_what_all_tell(servers: int) -> None:
+    """The first client has sent five requests: too few to compare or to tell anything by themselves."""
+    block, own = _closed(np.random.default_rng(1), 8, servers, 390, 410)
+    first = np.flatnonzero(own)[100:105]
+    others = np.ones(block.rows, dtype=np.bool_)
+    others[first] = False
+    found = excess_of(block, first, ~others, others)
+    took = (block.complete_ns - block.queue_ns)[first]
+    if servers == 1:
+        assert found.how == How.IN_TURN
+        assert (found.share * took).mean() == pytest.approx(took.mean() - 400_000, rel=0.02)
+    else:
+        assert found.how == How.NOT
+        assert not found.share.any()

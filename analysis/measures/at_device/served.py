@@ -73,18 +73,23 @@ def excess_of(block: Block, asked: I64, own: Mask, others: Mask) -> Excess:
     is_with = _touch(busy.begin, busy.end, block.queue_ns[compared], 0)
     took = (block.complete_ns[compared] - block.queue_ns[compared]).astype(np.float64)
     ahead, in_turn = _Ahead.of(block, in_way), InTurn.of(block, in_way)
+    serves_one: bool | None = None
     for kind in np.unique(asked_kinds[found.met]).tolist():
         mine = kinds == kind
         slow = took[mine & is_with]
-        if slow.size < LEAST_COMPARED:
-            continue
         at = found.met & (asked_kinds == kind)
         alone = took[mine & ~is_with]
         some_time = int(np.median(alone)) if alone.size else 0
         fast = took[mine & ~_touch(busy.begin, busy.end, block.queue_ns[compared], some_time)]
         met = compared[mine & is_with]
-        length = np.maximum(block.complete_ns[asked[at]] - block.queue_ns[asked[at]], 1)
-        if in_turn.fits(block, met):
+        is_enough = slow.size >= LEAST_COMPARED
+        has_both = is_enough and fast.size >= LEAST_COMPARED
+        is_in_turn = is_enough and in_turn.fits(block, met)
+        if not is_in_turn and not has_both:
+            # too few of a kind: all requests of the device tell
+            serves_one = in_turn.serves_one(block) if serves_one is None else serves_one
+            is_in_turn = serves_one
+        if is_in_turn:
             # those that others overtook have waited, too; what one takes alone is its own
             own_ns = float(np.median(fast)) if fast.size >= LEAST_COMPARED else 0.0
             of_kind = np.flatnonzero(asked_kinds == kind)
@@ -100,7 +105,10 @@ def excess_of(block: Block, asked: I64, own: Mask, others: Mask) -> Excess:
             rows[of_kind[has_met]] = True
             found.add(How.IN_TURN, rows, 1.0, 0.0, with_ns, without_ns, part)
             continue
-        if fast.size >= LEAST_COMPARED:
+        if not is_enough:
+            continue
+        length = np.maximum(block.complete_ns[asked[at]] - block.queue_ns[asked[at]], 1)
+        if has_both:
             ratio, error = ratio_of_means(fast, slow)
             found.add(How.COMPARED, at, 1 - ratio, error, float(slow.mean()), float(fast.mean()))
             continue
