@@ -89,11 +89,11 @@ def _find(case: Case) -> Sequence[Finding]:
 
 
 def _named(case: Case, names: Sequence[str]) -> list[str]:
-    """The submitters; of write-back also the program that made most of it dirty."""
+    """The submitters; in place of write-back the program that made most of it dirty."""
     others = dirtied_by_others(case.tables.get(thread.TABLE))
     is_most = others and 2 * others[0][1] > sum(number for _, number in others)
-    mostly = f" (most for {others[0][0]})" if is_most else ""
-    return [f"{name}{mostly}" if name == WRITE_BACK else name for name in names]
+    back = f"{others[0][0]} (by {WRITE_BACK})" if is_most else WRITE_BACK
+    return [back if name == WRITE_BACK else name for name in names]
 
 
 def _dirtied(case: Case, names: Sequence[str]) -> list[str]:

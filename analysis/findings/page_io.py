@@ -64,4 +64,4 @@ def find(case: Case) -> Sequence[Finding]:
     ]
 
 
-RULES = (Rule(key=KEY, order=28, sought="pages in I/O", collectors=("threads",), find=find),)
+RULES = (Rule(key=KEY, order=28, sought="pages in I/O", collectors=("threads",), find=find, is_bound=True),)

@@ -19,13 +19,16 @@ from analysis.findings.sleeping import (
     stops,
     where_of,
 )
+from analysis.measures.at_device.written_for import dirtied_by_others, own_dirtied
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.meanwhile import is_inside
 from analysis.measures.waits.sleeps import Sleeps
-from analysis.tables import event
+from analysis.tables import event, thread
 from analysis.units import bytes_
 
 KEY = "throttle"
+LEAST_OTHERS, MOST = 0.1, 0.5  # of what is made dirty: other programs are named, are in the finding's subject
+MOST_NAMES = 3
 DIRTY = ("mem.dirty_bytes", "mem.writeback_bytes")
 SMALL_SHARE = (
     0.05  # of the memory: a limit below it was set by somebody (the default is 20 % of what is free)
@@ -48,6 +51,8 @@ def find(case: Case) -> Sequence[Finding]:
     dirty = _dirty(case, sleeps)
     memory = case.run.int_("machine", "memory_bytes")
     limit = case.run.int_("workload", "mem_bytes")
+    others, others_text = ("", "") if limit else _others(case, dirty)
+    because += [others_text] if others_text else []
     if dirty is not None:
         inside, most = dirty
         share = f", {100 * most / memory:.2g} % of the memory" if memory else ""
@@ -62,11 +67,12 @@ def find(case: Case) -> Sequence[Finding]:
         )
     evidence += _events(case)
     certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
-    remedy = _remedy(case, cost, dirty, memory)
+    remedy = None if others else _remedy(case, cost, dirty, memory)
+    what = f"Writers were held back for too many dirty pages{f', {others}' if others else ''}"
     return [
         Finding(
             kind=KEY,
-            what=f"Writers were held back for too many dirty pages: {case.of_wall(cost.value_s)}.",
+            what=f"{what}: {case.of_wall(cost.value_s)}.",
             because=because,
             where=where_of(case, sleeps),
             cost=cost,
@@ -74,11 +80,39 @@ def find(case: Case) -> Sequence[Finding]:
             certainty=certainty,
             doubt=doubt,
             remedy=remedy,
-            no_remedy="the limit of dirty pages is the usual one already",
-            test="" if remedy else _test(case, dirty, memory),
+            no_remedy="other programs are not the run's to end"
+            if others
+            else "the limit of dirty pages is the usual one already",
+            test=""
+            if remedy
+            else f"{case.command()}   without them"
+            if others
+            else _test(case, dirty, memory),
             lines=frozenset({KEY}),
         )
     ]
+
+
+def _others(case: Case, dirty: tuple[float, int] | None) -> tuple[str, str]:
+    """Whose most of the pages were, if not the workload's: words for the finding; and a sentence.
+
+    Of what was dirty in the pauses, all beyond what the workload made dirty in the run is not the workload's.
+    Of the rest, by how much each made dirty.
+    """
+    threads = case.tables.get(thread.TABLE)
+    own, others = own_dirtied(threads), dirtied_by_others(threads)
+    theirs = sum(number for _, number in others)
+    if own is None or theirs < LEAST_OTHERS * (own + theirs):
+        return "", ""
+    names = ", ".join(f"{name} {bytes_(number)}" for name, number in others[:MOST_NAMES])
+    text = f"Made dirty on all file systems: by the workload {bytes_(own)}; by others: {names}."
+    surely = max(dirty[0] - own, 0.0) if dirty is not None else 0.0
+    if dirty is not None and surely > 0:
+        text += f" So at least {bytes_(surely)} of the {bytes_(dirty[0])} dirty in the pauses were others'."
+    name = others[0][0]
+    if dirty is not None and surely >= MOST * dirty[0]:
+        return f"most of them other programs' ({name})", text
+    return (f"likely most of them other programs' ({name})" if theirs >= MOST * (own + theirs) else ""), text
 
 
 def _dirty(case: Case, sleeps: Sleeps) -> tuple[float, int] | None:

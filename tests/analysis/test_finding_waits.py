@@ -58,6 +58,28 @@ def test_throttled_writer_is_found_with_the_level_of_dirty_pages(tmp_path: Path)
     assert not finding.test  # make verify tries the remedy
 
 
+@pytest.mark.parametrize(
+    ("own", "others", "words"),
+    [
+        (1 << 20, 100 << 20, ", most of them other programs' (storm)"),  # of 8 MiB dirty, at least 7 others'
+        (50 << 20, 100 << 20, ", likely most of them other programs' (storm)"),  # by what each made dirty
+        (100 << 20, 50 << 20, ""),
+        (100 << 20, 1 << 20, ""),
+    ],
+)
+def test_throttling_says_whose_pages_were_dirty(tmp_path: Path, own: int, others: int, words: str) -> None:
+    sleeps = [Sleep(t, t + 80, THROTTLE, state="io_wait") for t in FIVE]
+    dirtied = {APP: own, OTHER: others}
+    case = case_of(tmp_path / "run", sleeps, counter=levels(4 << 20), dirtied=dirtied)
+    (finding,) = throttle.find(case)
+    assert finding.what == f"Writers were held back for too many dirty pages{words}: 0.40 s of 1.00 s (40 %)."
+    text = " ".join(finding.because)
+    assert ("by others: storm" in text) == (others > 1 << 20)
+    surely = "So at least 7.34 MB of the 8.39 MB dirty in the pauses were others'."
+    assert (surely in text) == (own == 1 << 20)
+    assert (finding.remedy is None) == bool(words)
+
+
 def test_throttling_by_a_memory_limit_names_the_limit(tmp_path: Path) -> None:
     case = case_of(tmp_path / "run", [Sleep(100, 500, THROTTLE)], run=limited())
     (finding,) = throttle.find(case)

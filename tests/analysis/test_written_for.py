@@ -41,7 +41,7 @@ def test_who_made_little_dirty_did_not_write_it(tmp_path: Path, own: int, finds:
     found = found_by(RULES, case)
     assert bool(found) == finds
     if finds:
-        assert "kernel write-back (most for dd)" in found[0].what
+        assert "dd (by kernel write-back)" in found[0].what
         text = "Made dirty on all file systems: by the workload 4.10 kB; by others: dd 105 MB."
         assert text in found[0].because
 

@@ -40,7 +40,11 @@ def event(kind: str, why: str, begin: int, end: int, **more: Any) -> dict[str, A
 
 
 def case_of(folder: Path, sleeps: Sequence[Sleep], length: int = 1000, **more: Any) -> Case:
-    """The run: whoever wakes the application works from the sleep's first tenth of a ms on. more: of Spec."""
+    """The run: whoever wakes the application works from the sleep's first tenth of a ms on.
+
+    more: of Spec; and dirtied: bytes that threads made dirty.
+    """
+    dirtied = more.pop("dirtied", {})
     switches: list[dict[str, Any]] = []
     wakes: list[dict[str, Any]] = []
 
@@ -77,9 +81,11 @@ def case_of(folder: Path, sleeps: Sequence[Sleep], length: int = 1000, **more: A
                 "tid": 1000 + number,
                 "tgid": 1000 + number,
                 "comm": comm,
+                "process": comm,
                 "role": role,
                 "start_ns": START_NS,
                 "end_ns": None,
+                "write_bytes": dirtied.get(number),
             }
             for number, (comm, role) in THREADS.items()
         ],
