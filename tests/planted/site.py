@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs"
+VM = Path("/proc/sys/vm")
 CGROUPS = Path("/sys/fs/cgroup")
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror")
 DISK_MIB = 4096  # XFS and btrfs want some; only what is written takes memory
@@ -194,6 +195,25 @@ def setting(values: dict[Path, str]) -> Iterator[None]:
             stack.callback(path.write_text, path.read_text().strip())
             path.write_text(value)
         yield
+
+
+@contextmanager
+def dirty_limit(limit: int) -> Iterator[None]:
+    """Limit the machine's dirty bytes; the kernel begins to write them back at half of that."""
+    values = {VM / "dirty_bytes": str(limit), VM / "dirty_background_bytes": str(limit // 2)}
+    # A byte limit and its ratio replace each other: writing the ratio back takes the limit away.
+    ratios = {path: path.read_text() for path in (VM / "dirty_ratio", VM / "dirty_background_ratio")}
+    if "0" in {text.strip() for text in ratios.values()}:
+        with setting(values):
+            yield
+        return
+    try:
+        for path, value in values.items():
+            path.write_text(value)
+        yield
+    finally:
+        for path, value in ratios.items():
+            path.write_text(value)
 
 
 def compiled(folder: Path, name: str) -> Path:

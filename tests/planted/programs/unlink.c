@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Remove every STEPth file of those that programs/create.c made, in several threads, in one directory or one each.
 //
-//     unlink DIRECTORY THREADS FILES STEP shared|own
+//     unlink DIRECTORY THREADS FILES STEP shared|own [FOLDER [FIRST]]
 //
-// FILES: that each thread removes. Each removal looks its file up under the directory's lock, so of a file whose inode
-// is not in memory the lock is held while the disk reads.
+// FILES: that each thread removes. shared: all in DIRECTORY/FOLDER (0), from the FIRSTth (0) removed file on.
+// Each removal looks its file up under the directory's lock, so of a file whose inode is not in memory the lock is
+// held while the disk reads.
 
 #include <pthread.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 static const char *directory;
-static long threads, files, step;
+static long threads, files, step, folder, first;
 static int is_shared;
 
 static void *remove_files(void *argument)
@@ -22,8 +23,8 @@ static void *remove_files(void *argument)
 	char name[4096];
 	for (long i = 0; i < files; i++) {
 		if (is_shared)
-			snprintf(name, sizeof(name), "%s/0/file-0-%ld", directory,
-				 (i * threads + number) * step);
+			snprintf(name, sizeof(name), "%s/%ld/file-%ld-%ld", directory, folder,
+				 folder, (first + i * threads + number) * step);
 		else
 			snprintf(name, sizeof(name), "%s/%ld/file-%ld-%ld", directory, number,
 				 number, i * step);
@@ -37,13 +38,15 @@ static void *remove_files(void *argument)
 
 int main(int argc, char **argv)
 {
-	if (argc != 6)
+	if (argc < 6)
 		return 2;
 	directory = argv[1];
 	threads = atol(argv[2]);
 	files = atol(argv[3]);
 	step = atol(argv[4]);
 	is_shared = !strcmp(argv[5], "shared");
+	folder = argc > 6 ? atol(argv[6]) : 0;
+	first = argc > 7 ? atol(argv[7]) : 0;
 	if (threads < 1 || threads > 64)
 		return 2;
 	pthread_t all[64];
