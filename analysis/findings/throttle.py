@@ -85,7 +85,7 @@ def find(case: Case) -> Sequence[Finding]:
             else "the limit of dirty pages is the usual one already",
             test=""
             if remedy
-            else f"{case.command()}   without them"
+            else f"{case.command()}   without the other programs beside it"
             if others
             else _test(case, dirty, memory),
             lines=frozenset({KEY}),

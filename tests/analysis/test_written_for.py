@@ -46,6 +46,13 @@ def test_who_made_little_dirty_did_not_write_it(tmp_path: Path, own: int, finds:
         assert text in found[0].because
 
 
+def test_a_file_with_more_than_the_workload_made_dirty_is_not_its_own(tmp_path: Path) -> None:
+    moved = len(written_back()) << 20  # bytes
+    for own, finds in ((moved // 3, True), (moved, False)):
+        case = case_of(tmp_path / str(own), READS, written_back(50), thread=threads(own, 2 * moved))
+        assert bool(found_by(RULES, case)) == finds
+
+
 def test_a_file_that_another_program_writes_to_is_written_back_for_it(tmp_path: Path) -> None:
     syncs = [row | {"submitter": "other"} for row in written_back(50)[:1]]
     case = case_of(tmp_path / "a", READS, written_back(50)[1:] + syncs, thread=threads(100 << 20, 0))

@@ -17,6 +17,7 @@ from analysis.tables.thread import MISSING, Threads
 OWN_MOST = (
     0.1  # of the bytes written back of files that nothing else tells of: more may be the workload's own
 )
+LEAST_TIMES = 2  # of a file: written back so many times as much as the workload made dirty in all
 
 
 def own_dirtied(threads: Threads | None) -> int | None:
@@ -45,7 +46,8 @@ def written_back_for_others(
     """Which requests write data back for others.
 
     by_thread, by_own, by_others: who submitted. Of files into which only others sent writes themselves; and
-    of all files that nobody did, if what the workload made dirty is little of it.
+    of those that nobody did: of each of which much more was written back than the workload made dirty in all
+    files, and of all others, if what the workload made dirty is little of it.
     """
     is_write = np.asarray(block.op.is_("write") & block.class_.is_("data"))
     back = is_write & by_thread & (ino > 0)
@@ -53,6 +55,11 @@ def written_back_for_others(
     is_own = np.isin(ino, own)
     found = back & np.isin(ino, others) & ~is_own
     rest = back & ~found & ~is_own
+    if own_bytes is not None:
+        files, of_row = np.unique(ino[rest], return_inverse=True)
+        size = np.bincount(of_row, block.bytes[rest], files.size)
+        large = rest & np.isin(ino, files[size > LEAST_TIMES * own_bytes])
+        found, rest = found | large, rest & ~large
     rest_bytes = int(block.bytes[rest].sum(dtype=np.int64))
     if own_bytes is not None and own_bytes < OWN_MOST * rest_bytes:
         found |= rest
