@@ -45,7 +45,10 @@ def _head(answer: Answer) -> list[str]:
     title = clean(answer.title)
     started = clean(answer.started)
     most = WIDTH - len(started) - 2 if started else WIDTH
-    title = title if len(title) <= most else title[: most - 3] + "..."
+    if len(title) > most:  # what ran is cut, not how long
+        name, _, length = title.rpartition(", ")
+        end = f"..., {length}"
+        title = (name[: max(most - len(end), 0)] + end)[:most]
     lines = [f"{title}{started.rjust(WIDTH - len(title))}" if started else title]
     for warning in answer.warnings[:MOST_WARNINGS]:
         shown = lines_of(warning, "!! ")

@@ -10,6 +10,7 @@ import pytest
 
 from analysis.answer.answer import Numbered
 from analysis.answer.finding_text import levels
+from analysis.answer.text import render
 from analysis.answer.time_spent import time_spent
 from analysis.answer.wrap import lines_of, parts, whole_parts
 from analysis.causes.roles import WORKLOAD
@@ -21,7 +22,7 @@ from analysis.measures.ledger import Ledger, Line, measure_ledger, usable_path
 from analysis.measures.threads.parts import Part
 from analysis.measures.threads.phases import PhaseTime
 from analysis.measures.threads.results import Bottleneck, ThreadResults
-from tests.analysis.test_answer import finding
+from tests.analysis.test_answer import answer_of, finding
 from tests.analysis.test_answer_run import case_of
 from tests.analysis.test_critical_path import fsync_of_a_child, write
 
@@ -37,6 +38,12 @@ def test_texts_that_do_not_fit_are_left_out_whole() -> None:
     facts = ["a fact of 30 letters, all told", "another one, of 38 letters, well counted", "a third"]
     assert whole_parts(facts, "; ", "", 1) == (["; ".join(facts[:2])], 2)
     assert parts("one, two; " + "x" * 75, "", 1) == ["one, two, ..."]
+
+
+def test_long_title_keeps_how_long_the_run_took() -> None:
+    ran = "Seekmeter: xfs dd if=/dev/zero of=/mnt/a/very/long/path/of/a/file bs=1M count=400"
+    first = render(answer_of(title=f"{ran}, 8.20 s")).splitlines()[0]
+    assert first == f"{ran[:51]}..., 8.20 s  2026-11-22 10:44" and len(first) == 80
 
 
 def test_long_command_keeps_its_end() -> None:
