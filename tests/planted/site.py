@@ -37,6 +37,7 @@ class Speed:
     request_us: float = 20
     mb_per_s: float = 400
     flush_us: float = 500
+    discard_us: float = 0  # 0: it can't discard
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,12 @@ class Site:
         return shlex.join([str(compiled(self.folder, name)), *map(str, arguments)])
 
     @contextmanager
-    def disk(self, speed: Speed = Speed()) -> Iterator[Disk]:
-        """A disk of this speed."""
+    def disk(self, speed: Speed = Speed(), mib: int = DISK_MIB) -> Iterator[Disk]:
+        """A disk of this speed and size."""
         file = self.folder / "disk"
         file.touch()
-        numbers = (DISK_MIB, speed.latency_us, speed.request_us, speed.mb_per_s, speed.flush_us)
-        command = self.program("slow_disk", file, *numbers)
+        times = (speed.latency_us, speed.request_us, speed.mb_per_s, speed.flush_us, speed.discard_us)
+        command = self.program("slow_disk", file, mib, *times)
         with subprocess.Popen(shlex.split(command)) as server, ExitStack() as stack:
             stack.callback(_end, server)
             _until(lambda: os.path.ismount(file), f"{file} is not mounted")

@@ -9,6 +9,7 @@
                  queue is shallow, or by write-back throttling (wbt)
     flush        a flush of the device's cache
     cut          a request that the queue's limit of its size cut out of a larger one, but for one of each
+    fragments    reads of files in pieces: what the disk took for the requests that whole ones would not need
     small reads  a read of at most 32 KiB of a reader that streams through a file: it was not read ahead
     cold         a read into the page cache of what the run had not read before, unless the root waited for a
                  lock or the like, and another thread for the read
@@ -35,6 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.at_device.cut import MOST_BYTES, parts_of_one
+from analysis.measures.at_device.fragments import Fragments, fragments_of
 from analysis.measures.at_device.kinds import kind_of
 from analysis.measures.at_device.pieces import AtRequests, Part, at_requests, is_within, woken_ns
 from analysis.measures.at_device.served import How, excess_of, ratio_of_means
@@ -88,6 +90,7 @@ class Why(StrEnum):
     BACKGROUND = "background"
     QUEUE = "queue"
     FLUSH = "flush"
+    FRAGMENTS = "fragments"
     SMALL_READS = "small reads"
     COLD = "cold"
     AGAIN = "again"
@@ -173,6 +176,7 @@ class DeviceTime:
     background: Others | None
     held: Held | None
     standstill: Standstill | None
+    fragments: Fragments | None
     held_written_share: float  # share of the bytes written to the disks that a limit held back
     depth_highest: int  # requests at once with the devices
     depth_on_path: float  # the mean while the path was with a device
@@ -281,6 +285,7 @@ class _Split:
         self.give(Why.QUEUE, in_queue & (~is_flush | waits_for_place))
         self.give(Why.FLUSH, is_flush)
         self._cut()
+        fragments = self._fragments()
         self._reads()
         self._metadata_reads()
         seeks = self._seeks()
@@ -296,6 +301,7 @@ class _Split:
             background=background,
             held=self._held(),
             standstill=standstill,
+            fragments=fragments,
             held_written_share=self._held_share(),
             depth_highest=self.depth_highest,
             depth_on_path=depth,
@@ -430,6 +436,25 @@ class _Split:
             return
         share = np.where(self.has_row, 1 - 1 / parts_of_one(self.block)[self.row], 0.0)
         self.give(Why.CUT, share, np.zeros(share.size), share)
+
+    def _fragments(self) -> Fragments | None:
+        """What the path waited longer while pieces of files were read, whatever it waited for at the disk."""
+        block, at = self.block, self.at
+        found = fragments_of(
+            block, self.traits.is_buffered_read & ~self.is_others, *map(block.read, ("pid", "ino"))
+        )
+        if found is None:
+            return None
+        span = np.maximum(np.searchsorted(found.begin, at.begin, side="right") - 1, 0)
+        inside = np.minimum(at.end, found.end[span]) - np.maximum(at.begin, found.begin[span])
+        within = np.where(at.part != Part.MACHINERY, np.maximum(inside, 0) / np.maximum(self.ns, 1), 0.0)
+        within = np.minimum(within, 1.0)
+        # of all roots: each may have waited for the same pieces
+        ns = np.bincount(span, within * self.left * self.ns, found.begin.size)
+        share = np.minimum(found.more_ns * self.path.roots / np.maximum(ns, 1), 1.0)[span] * within
+        off = 2 * found.error_ns / found.each_ns
+        self.give(Why.FRAGMENTS, share, share * max(1 - off, 0.0), np.minimum(share * (1 + off), within))
+        return found
 
     def _metadata_reads(self) -> None:
         """Those that are the run's first of their place: inodes, directories, trees not in memory yet."""

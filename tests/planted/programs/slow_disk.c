@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A disk with a known speed: a FUSE file system of one file in memory, for a loop device with direct I/O.
 //
-//     slow_disk FILE MIB LATENCY_US REQUEST_US MB_PER_S FLUSH_US
+//     slow_disk FILE MIB LATENCY_US REQUEST_US MB_PER_S FLUSH_US DISCARD_US
 //
 // A request is answered at max(arrival + LATENCY_US, answer to the request before) + REQUEST_US + its bytes at
-// MB_PER_S (0: no time). So latencies overlap, transfers don't, and order is kept. A flush takes FLUSH_US alone.
+// MB_PER_S (0: no time). So latencies overlap, transfers don't, and order is kept. A flush takes FLUSH_US alone, a discard DISCARD_US (0: it can't).
 // Runs in the foreground until FILE is unmounted. SCHED_FIFO: a busy machine must not change the disk's speed.
 
 #include <errno.h>
@@ -39,7 +39,7 @@ struct answer {
 static int device;
 static char *image;
 static uint64_t image_bytes;
-static double latency_ns, request_ns, byte_ns, flush_ns;
+static double latency_ns, request_ns, byte_ns, flush_ns, discard_ns;
 
 static struct answer waiting[WAITING];
 static unsigned first, last; // answers [first, last), their due times ascend
@@ -193,6 +193,13 @@ static void serve(char *buffer)
 	case FUSE_FSYNC:
 		queue_answer(&answer, 0, flush_ns);
 		return;
+	case FUSE_FALLOCATE: // a discard; what is there stays
+		if (discard_ns > 0) {
+			queue_answer(&answer, 0, discard_ns);
+			return;
+		}
+		answer.error = -ENOSYS;
+		break;
 	case FUSE_FLUSH:
 	case FUSE_RELEASE:
 	case FUSE_DESTROY:
@@ -209,9 +216,9 @@ static void serve(char *buffer)
 
 int main(int argc, char **argv)
 {
-	if (argc != 7) {
+	if (argc != 8) {
 		fprintf(stderr,
-			"usage: slow_disk FILE MIB LATENCY_US REQUEST_US MB_PER_S FLUSH_US\n");
+			"usage: slow_disk FILE MIB LATENCY_US REQUEST_US MB_PER_S FLUSH_US DISCARD_US\n");
 		return 2;
 	}
 	image_bytes = strtoull(argv[2], NULL, 10) << 20;
@@ -219,6 +226,7 @@ int main(int argc, char **argv)
 	request_ns = atof(argv[4]) * 1e3;
 	byte_ns = atof(argv[5]) > 0 ? 1e3 / atof(argv[5]) : 0;
 	flush_ns = atof(argv[6]) * 1e3;
+	discard_ns = atof(argv[7]) * 1e3;
 	image = mmap(NULL, image_bytes, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	char *buffer = malloc(BUFFER);
