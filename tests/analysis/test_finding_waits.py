@@ -17,6 +17,7 @@ from tests.analysis.waiting_runs import APP, BEGIN, MS, OTHER, SYSCALL, Sleep, c
 WRITE = ("ext4_buffered_write_iter+0x9d", "vfs_write+0x22f", "ksys_write+0x66", *SYSCALL)
 OPEN = ("path_openat+0x4e6", "do_filp_open+0xc3", "do_sys_openat2+0x6e", "__x64_sys_openat+0x5d", *SYSCALL)
 THROTTLE = ("schedule+0x23", "io_schedule_timeout+0x1", "balance_dirty_pages+0x1", *WRITE)
+FAULT = ("io_schedule+0x1", "folio_wait_bit_common+0x2", "__folio_lock_or_retry+0x3", "filemap_fault+0x4")
 RECLAIM = ("schedule_timeout+0x77", "reclaim_throttle+0x184", "shrink_lruvec+0xc84", "try_charge_memcg+0x1b0")
 RECLAIM = (*RECLAIM, "try_to_free_mem_cgroup_pages+0x101", *WRITE)  # type: ignore[assignment]
 READ = ("io_schedule+0x3f", "folio_wait_bit_common+0x110", "filemap_get_pages+0x749", "vfs_read+0x23a")
@@ -109,6 +110,18 @@ def test_reclaim_has_its_cpu_time_and_what_is_read_again(tmp_path: Path) -> None
     )
     assert "8.19 kB of the 16.4 kB" in finding.because[1]
     assert finding.remedy is not None
+
+
+def test_reads_through_a_map_are_read_again_too(tmp_path: Path) -> None:
+    rounds = [event("direct_reclaim", "memcg", 50, 250, tid=1000 + APP, pages=1000)]
+    block = [
+        request(BEGIN + t * MS, 800, 4096, op="read", complete_ns=BEGIN + (t + 100) * MS) | {"class": "data"}
+        for t in (100, 400)
+    ]
+    case = case_of(tmp_path / "run", [Sleep(400, 700, FAULT, state="io_wait")], event=rounds, block=block)
+    (finding,) = reclaim.find(case)
+    assert finding.cost.value_s == pytest.approx(0.2 + 0.15, abs=0.002)
+    assert "fault" in finding.lines
 
 
 def test_reclaim_of_another_process_is_none(tmp_path: Path) -> None:
