@@ -24,11 +24,12 @@ from analysis.findings.sleeping import (
     stops_text,
     where_of,
 )
+from analysis.measures.waits.by_others import slept_by_others
 from analysis.measures.waits.explained import FOR_SPACE, PLAIN
 from analysis.measures.waits.journal import Journal, journal_of, larger_words
 from analysis.measures.waits.meanwhile import overlaps, written
 from analysis.measures.waits.sleeps import Sleeps
-from analysis.tables import event
+from analysis.tables import event, thread_time
 from analysis.tables.store import I64
 from analysis.units import bytes_
 
@@ -37,6 +38,7 @@ COMMITS = ("jbd2_commit", "xfs_log_force")
 MOST_SLEEPS = 8  # of a stop: a commit and a checkpoint are waited for in several; with more it is one if
 LEAST_RATE = 0.1  # the application's rate in it is no more than this of the rate outside
 LEAST_BEHIND = 0.1  # of the time: waits for locks that make the finding less sure
+LEAST_OTHERS, MOST_OTHERS = 0.05, 0.5  # of its waits: others' are told, are in the finding's subject
 LEAST_OF_WRITES = 0.5  # of the bytes written meanwhile: a submitter with more is named
 
 
@@ -63,6 +65,7 @@ def find(case: Case) -> Sequence[Finding]:
     how = f", {stops_text(sleeps)}" if is_stop else f": {counted(sleeps.count, 'sleep')}, the longest"
     how += "" if is_stop else f" {seconds(sleeps.longest_ns / 1e9)}"
     waited = f"In {calls_text(case, sleeps)} it waited for room{how}." if calls_text(case, sleeps) else ""
+    others, others_text = _others(case, sleeps)
     doubts, behind_text = [], ""
     if behind.total_ns:
         behind_s = case.ledger.seconds(behind.total_ns)
@@ -76,8 +79,12 @@ def find(case: Case) -> Sequence[Finding]:
     return [
         Finding(
             kind=KEY,
-            what=f"The {journal.name}{size} was full{number}: {case.of_wall(cost.value_s)}.",
-            because=[text for text in (waited, write_text, rate_text, behind_text, commit_text) if text],
+            what=f"The {journal.name}{size}{others} was full{number}: {case.of_wall(cost.value_s)}.",
+            because=[
+                text
+                for text in (waited, others_text, write_text, rate_text, behind_text, commit_text)
+                if text
+            ],
             where=where_of(case, sleeps),
             cost=cost,
             evidence=[
@@ -95,6 +102,17 @@ def find(case: Case) -> Sequence[Finding]:
             line_s=case.line_s(line_ns(sleeps)),
         )
     ]
+
+
+def _others(case: Case, sleeps: Sleeps) -> tuple[str, str]:
+    """Who else waited for room: words for the finding if they did so about as long, and a sentence."""
+    slept = slept_by_others(case.tables.get(thread_time.TABLE), KEY)
+    ns, own_ns = sum(one for _, one in slept), sleeps.total_ns
+    if not ns or ns < LEAST_OTHERS * own_ns:
+        return "", ""
+    names = ", ".join(f"{name} {seconds(one / 1e9)}" for name, one in slept[:2])
+    text = f"Other programs waited for room in a journal, too: {names}."
+    return (f", which other programs fill, too ({slept[0][0]})," if ns >= MOST_OTHERS * own_ns else ""), text
 
 
 def _commits(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:

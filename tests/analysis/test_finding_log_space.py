@@ -128,3 +128,15 @@ def test_larger_journal_fits_the_disk(disk: int, words: str | None) -> None:
     run = Run(Path("x"), found, {}, None, None)
     larger = larger_words(run, journal_of(run))
     assert (larger[0] if larger else None) == words
+
+
+@pytest.mark.parametrize(("others_ms", "is_named"), [(400, True), (60, False), (0, False)])
+def test_others_that_wait_for_room_are_named(tmp_path: Path, others_ms: int, is_named: bool) -> None:
+    row = {"bin_ns": BEGIN, "length_ns": 500 * MS, "ns": others_ms * MS, "thread": OTHER, "state": "io_wait"}
+    times = [row | {"stack_id": 1}] if others_ms else None  # the call path of the workload's sleeps
+    case = case_of(tmp_path / "run", LONG, run=facts(), thread_time=times)
+    (finding,) = find(case)
+    name = ", which other programs fill, too (storm)," if is_named else ""
+    assert f"The journal of 67.1 MB{name} was full 2 times" in finding.what
+    text = "Other programs waited for room in a journal, too: storm"
+    assert any(text in one for one in finding.because) == bool(others_ms)

@@ -13,12 +13,12 @@ from tests.planted.site import Site, Speed, dirty_limit
 
 @contextmanager
 def _run(site: Site, is_planted: bool) -> Iterator[Words]:
-    with site.fresh(Speed(mb_per_s=50)) as (_, target), dirty_limit(512 << 20):
-        writer = site.program("write", target / "written", 2, 512, 1 << 20, "cached", "own", 0)
-        with site.beside(writer, warm_s=4) if is_planted else nullcontext():
+    with site.fresh(Speed(mb_per_s=50)) as (_, target), dirty_limit(256 << 20):
+        writer = site.program("write", target / "written", 2, 256, 1 << 20, "cached", "own", 0)
+        with site.beside(writer, warm_s=2) if is_planted else nullcontext():
             yield {
                 "DIR": str(target),
-                "CMD": site.program("write", target / "own", 1, 120, 65536, "cached", "one"),
+                "CMD": site.program("write", target / "own", 1, 100, 65536, "cached", "one"),
             }
 
 
