@@ -53,6 +53,15 @@ def test_a_file_with_more_than_the_workload_made_dirty_is_not_its_own(tmp_path: 
         assert bool(found_by(RULES, case)) == finds
 
 
+def test_what_went_to_its_own_files_is_not_elsewhere(tmp_path: Path) -> None:
+    """The workload made half of all dirty, and its own writes account for that, or for nothing of it."""
+    back = [row for ino, row in enumerate(written_back(), 50) for row in [row | {"ino": ino}]]
+    for size, finds in ((len(back) << 20, True), (4096, False)):
+        own = [one(500, wait="direct", op="write", ino=12, bytes=size)]
+        case = case_of(tmp_path / str(size), [*READS, *own], back, thread=threads(len(back) << 20, 1))
+        assert bool(found_by(RULES, case)) == finds
+
+
 def test_a_file_that_another_program_writes_to_is_written_back_for_it(tmp_path: Path) -> None:
     syncs = [row | {"submitter": "other"} for row in written_back(50)[:1]]
     case = case_of(tmp_path / "a", READS, written_back(50)[1:] + syncs, thread=threads(100 << 20, 0))

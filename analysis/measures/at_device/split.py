@@ -242,9 +242,10 @@ class _Split:
         self.row = np.maximum(at.row, 0)
         self.ns = at.ns.astype(np.float64)
         self.left = np.ones(at.row.size)
-        # a commit that the root waits for serves it, whoever sends its requests
+        # a commit that the root waits for serves it, whoever sends its requests, but for others' data
         is_commit = np.array([one.cause == COMMIT for one in rows.causes.waited] + [False])
-        self.is_for_root = is_within(at, rows, foreign) | (self.is_(self.is_others) & is_commit[at.own])
+        is_served = self.is_(self.is_others & ~block.class_.is_("data")) & is_commit[at.own]
+        self.is_for_root = is_within(at, rows, foreign) | is_served
         self.times: dict[Why, WhyTime] = {}
         self.gaps: dict[Why, int] = {}
         self.distances = distances

@@ -46,8 +46,8 @@ def written_back_for_others(
     """Which requests write data back for others.
 
     by_thread, by_own, by_others: who submitted. Of files into which only others sent writes themselves; and
-    of those that nobody did: of each of which much more was written back than the workload made dirty in all
-    files, and of all others, if what the workload made dirty is little of it.
+    of those that nobody did: of each of which much more was written back than the workload made dirty beside
+    what went to its own files, and of all the rest, if that is little of it.
     """
     is_write = np.asarray(block.op.is_("write") & block.class_.is_("data"))
     back = is_write & by_thread & (ino > 0)
@@ -55,12 +55,14 @@ def written_back_for_others(
     is_own = np.isin(ino, own)
     found = back & np.isin(ino, others) & ~is_own
     rest = back & ~found & ~is_own
-    if own_bytes is not None:
-        files, of_row = np.unique(ino[rest], return_inverse=True)
-        size = np.bincount(of_row, block.bytes[rest], files.size)
-        large = rest & np.isin(ino, files[size > LEAST_TIMES * own_bytes])
-        found, rest = found | large, rest & ~large
-    rest_bytes = int(block.bytes[rest].sum(dtype=np.int64))
-    if own_bytes is not None and own_bytes < OWN_MOST * rest_bytes:
+    if own_bytes is None:
+        return np.asarray(found)
+    # what went to its own files is not elsewhere, too
+    left = max(own_bytes - int(block.bytes[is_write & is_own].sum(dtype=np.int64)), 0)
+    files, of_row = np.unique(ino[rest], return_inverse=True)
+    size = np.bincount(of_row, block.bytes[rest], files.size)
+    large = rest & np.isin(ino, files[size > LEAST_TIMES * left])
+    found, rest = found | large, rest & ~large
+    if left < OWN_MOST * int(block.bytes[rest].sum(dtype=np.int64)):
         found |= rest
     return np.asarray(found)

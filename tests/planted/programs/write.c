@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Write into files that exist, or grow: through the page cache or not, in several threads.
 //
-//     write FILE THREADS MIB BYTES cached|direct one|own [ROUNDS]
+//     write FILE THREADS MIB BYTES cached|direct one|own [ROUNDS [anew]]
 //
 // MIB: of each thread, in each round, over the same place; ROUNDS 0: until killed. one: all threads write one file, each
 // its own part; own: FILE.0, FILE.1, …
+// anew: the file is cut to nothing before each round, so that its blocks are allocated again.
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@
 static const char *name;
 static long mib, rounds;
 static size_t bytes;
-static int flags, is_one;
+static int flags, is_one, is_anew;
 
 static void fail(const char *what)
 {
@@ -35,10 +36,13 @@ static void *write_all(void *argument)
 		fail(own);
 	memset(buffer, 'x', bytes);
 	off_t length = (off_t)mib << 20, start = is_one ? number * length : 0;
-	for (long round = 0; rounds == 0 || round < rounds; round++)
+	for (long round = 0; rounds == 0 || round < rounds; round++) {
+		if (is_anew && ftruncate(file, 0))
+			fail("write: ftruncate");
 		for (off_t at = 0; at < length; at += bytes)
 			if (pwrite(file, buffer, bytes, start + at) != (ssize_t)bytes)
 				fail("write: pwrite");
+	}
 	close(file);
 	return NULL;
 }
@@ -54,6 +58,7 @@ int main(int argc, char **argv)
 	flags = !strcmp(argv[5], "direct") ? O_DIRECT : 0;
 	is_one = !strcmp(argv[6], "one");
 	rounds = argc > 7 ? atol(argv[7]) : 1;
+	is_anew = argc > 8;
 	if (threads < 1 || threads > 64 || bytes % 4096)
 		return 2;
 	pthread_t all[64];
