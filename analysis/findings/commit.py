@@ -15,6 +15,7 @@ from analysis.findings.syncing import made_finding
 from analysis.measures.ledger import PATH
 from analysis.measures.waits.askers import askers_of
 from analysis.measures.waits.explained import SYNC_CALL, SYNC_CALLS
+from analysis.rundir.tested import tested_filesystem
 
 KEY = "commit"
 
@@ -24,7 +25,7 @@ def find(case: Case) -> Sequence[Finding]:
     if case.sleeps is None:
         return []
     found = made_finding(case, KEY, case.sleeps.of(SYNC_CALL), SYNC_CALLS, "of its own made it wait")
-    askers = askers_of(case.tables, case.results.window)
+    askers = askers_of(case.tables, case.results.window, tested_filesystem(case.run).own_numbers)
     if case.ledger.basis == PATH or askers is None or not askers.others:
         return found
     share = f"{askers.others:,} of {askers.all:,} commits began for other processes"

@@ -25,6 +25,7 @@ from analysis.measures.waits.askers import Askers, askers_of
 from analysis.measures.waits.explained import FOREIGN
 from analysis.measures.waits.sleeps import Sleeps
 from analysis.measures.waits.wakers import wakers_of
+from analysis.rundir.tested import tested_filesystem
 from analysis.units import bytes_
 
 KEY = "foreign_commit"
@@ -54,7 +55,7 @@ def find(case: Case) -> Sequence[Finding]:
     shared_s = case.ledger.seconds(shared.total_ns)
     if not sleeps.total_ns or not case.counts(cost.value_s):
         return []
-    askers = askers_of(case.tables, case.results.window)
+    askers = askers_of(case.tables, case.results.window, tested_filesystem(case.run).own_numbers)
     because, evidence, name = _who(case, askers, sleeps)
     if not name:
         return []

@@ -20,7 +20,9 @@ from analysis.findings.sleeping import (
     where_of,
 )
 from analysis.measures.critical_path.ends import text_of
+from analysis.measures.waits.commits import is_tested
 from analysis.measures.waits.explained import PLAIN
+from analysis.rundir.tested import tested_filesystem
 from analysis.tables import event, thread_time
 from analysis.tables.thread_rows import ASLEEP
 
@@ -65,11 +67,8 @@ def _locked(case: Case) -> tuple[str, list[Evidence]]:
     if table is None or not table.kind.is_(COMMIT).any():
         return "", []
     window = case.results.window
-    mine = (
-        table.kind.is_(COMMIT)
-        & (table.end_ns >= window.work_start_ns)
-        & (table.start_ns <= window.work_end_ns)
-    )
+    mine = table.kind.is_(COMMIT) & is_tested(table, tested_filesystem(case.run).own_numbers)
+    mine &= (table.end_ns >= window.work_start_ns) & (table.start_ns <= window.work_end_ns)
     locked = int(table.p3_ns[mine].sum()) / 1e9
     text = f"{int(mine.sum()):,} commits waited {seconds(locked)} until all handles were closed."
     return text, [Evidence("event", {"kind": COMMIT}, "commits wait for open handles", "s", locked, None)]

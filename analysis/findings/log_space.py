@@ -25,10 +25,12 @@ from analysis.findings.sleeping import (
     where_of,
 )
 from analysis.measures.waits.by_others import slept_by_others
+from analysis.measures.waits.commits import is_tested
 from analysis.measures.waits.explained import FOR_SPACE, PLAIN
 from analysis.measures.waits.journal import Journal, journal_of, larger_words
 from analysis.measures.waits.meanwhile import overlaps, written
 from analysis.measures.waits.sleeps import Sleeps
+from analysis.rundir.tested import tested_filesystem
 from analysis.tables import event, thread_time
 from analysis.tables.store import I64
 from analysis.units import bytes_
@@ -124,9 +126,8 @@ def _commits(case: Case, spans: tuple[I64, I64]) -> tuple[list[Evidence], str]:
     if kind is None:
         return [], ""
     window = case.results.window
-    mine = (
-        table.kind.is_(kind) & (table.end_ns >= window.work_start_ns) & (table.start_ns <= window.work_end_ns)
-    )
+    mine = table.kind.is_(kind) & is_tested(table, tested_filesystem(case.run).own_numbers)
+    mine &= (table.end_ns >= window.work_start_ns) & (table.start_ns <= window.work_end_ns)
     size, lasted = (int(values[mine].sum()) for values in (table.bytes, table.end_ns - table.start_ns))
     inside = int((mine & overlaps(table.start_ns, table.end_ns, spans)).sum())
     row = Evidence("event", {"kind": kind}, "under way meanwhile", "", inside, int(mine.sum()) - inside)

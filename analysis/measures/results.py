@@ -125,7 +125,7 @@ def measure(
     app = measure_app(run, tables.call, tables.figures, top, timeline)
     is_shared = block is not None and block.owners is not None and block.owners.is_shared
     path = measure_path(tables, window, timeline, tested_filesystem(run), is_watched(run))
-    sleeps = measure_sleeps(path, tables)
+    sleeps = measure_sleeps(path, tables, tested_filesystem(run).own_numbers)
     return Results(
         window=window,
         recorded_s=window.elapsed_s,

@@ -15,6 +15,7 @@ from analysis.findings.foreign_commit import find as find_foreign
 from analysis.findings.sync_write import find as find_sync_write
 from analysis.measures.ledger import THREADS
 from analysis.measures.waits.explained import PLAIN, SYNC_CALL, SYNC_WRITE, kind_of
+from analysis.rundir import tested
 from tests.analysis.synthetic import request
 from tests.analysis.waiting_runs import APP, BEGIN, JBD2, MS, OTHER, SYSCALL, Sleep, case_of, event
 
@@ -103,6 +104,18 @@ def test_anothers_commit_before_ones_own_is_the_others_fault(tmp_path: Path) -> 
     (own,) = find_commit(case)
     assert own.cost.value_s == pytest.approx(0.51 - 0.3, abs=0.002)
     assert JBD2 not in (APP, OTHER)
+
+
+def test_commits_of_another_file_system_hold_nobody_up(tmp_path: Path) -> None:
+    """A program syncs on another disk meanwhile."""
+    sleeps = [Sleep(100, 300, DATA, state="io_wait"), Sleep(300.1, 600, FSYNC)]
+    theirs = [commit(t, t + 90, OTHER, "none") | {"dev": 259 << 20} for t in range(50, 600, 100)]
+    events = [commit(310, 600, APP, "fsync"), *theirs]
+    case = case_of(tmp_path / "run", sleeps, event=events, call=calls("fsync", 1, 510))
+    assert tested.tested_filesystem(case.run).own_numbers
+    assert find_foreign(case) == []
+    (own,) = find_commit(case)
+    assert own.cost.value_s == pytest.approx(0.51, abs=0.002)
 
 
 def test_commit_of_the_file_system_is_nobodys_fault(tmp_path: Path) -> None:

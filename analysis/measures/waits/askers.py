@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.measures.common.window import Window
-from analysis.measures.waits.commits import ASKED, COMMITS
+from analysis.measures.waits.commits import ASKED, COMMITS, is_tested
 from analysis.tables import event, thread
 from analysis.tables.load import Tables
 
@@ -25,13 +25,16 @@ class Askers:
     whys: list[tuple[str, int]]
 
 
-def askers_of(tables: Tables, window: Window) -> Askers | None:
-    """Count the commits by who asked. None: no commits were recorded."""
+def askers_of(tables: Tables, window: Window, own: frozenset[int] = frozenset()) -> Askers | None:
+    """Count the tested file system's commits by who asked. None: no commits were recorded.
+
+    own: its device numbers, see commits.is_tested().
+    """
     table = tables.get(event.TABLE)
     if table is None:
         return None
     inside = (table.end_ns >= window.work_start_ns) & (table.start_ns <= window.work_end_ns)
-    is_commit = table.kind.is_in(COMMITS) & inside
+    is_commit = table.kind.is_in(COMMITS) & inside & is_tested(table, own)
     if not is_commit.any():
         return None
     others = is_commit & table.asker_call.is_("none") & table.why.is_in(ASKED) & (table.asker_tid > 0)

@@ -47,10 +47,16 @@ class Whose(StrEnum):
 WHOSE = tuple(Whose)
 
 
-class Commits:
-    """The commits in the table event, and which was under way at a time."""
+def is_tested(table: event.Event, own: frozenset[int]) -> npt.NDArray[np.bool_]:
+    """Which events are the tested file system's. own: its device numbers; empty: all are."""
+    return np.asarray((table.dev == 0) | np.isin(table.dev, sorted(own)) | (not own))
 
-    def __init__(self, tables: Tables) -> None:
+
+class Commits:
+    """The tested file system's commits in the table event, and which was under way at a time."""
+
+    def __init__(self, tables: Tables, own_numbers: frozenset[int] = frozenset()) -> None:
+        """own_numbers: see is_tested()."""
         table = tables.get(event.TABLE)
         self._of_event = np.zeros(0, dtype=np.int64)  # index in WHOSE by row of the table
         none = np.zeros(0, dtype=np.int64)
@@ -65,19 +71,20 @@ class Commits:
         self.others_fill = False
         if table is None:
             return
-        is_commit = table.kind.is_in(COMMITS)
+        is_mine = is_tested(table, own_numbers)
+        is_commit = table.kind.is_in(COMMITS) & is_mine
         is_own = ~table.asker_call.is_("none")
         is_asked = table.why.is_in(ASKED) & (table.asker_tid > 0)
         whose = np.where(is_own, WHOSE.index(Whose.OWN), WHOSE.index(Whose.FILESYSTEM))
         whose = np.where(is_asked & ~is_own, WHOSE.index(Whose.OTHERS), whose)
         self._of_event = np.where(is_commit, whose, WHOSE.index(Whose.NONE)).astype(np.int64)
-        others = np.flatnonzero(table.kind.is_in((JBD2, FORCE)) & is_asked & ~is_own)
+        others = np.flatnonzero(is_commit & table.kind.is_in((JBD2, FORCE)) & is_asked & ~is_own)
         if others.size:
             self._others = joined(table.start_ns[others], table.end_ns[others])
         others = np.flatnonzero(is_commit & is_asked & ~is_own)
         if others.size:
             self._all_others = joined(table.start_ns[others], table.end_ns[others])
-        is_force = table.kind.is_(FORCE) & (table.end_ns > table.start_ns)
+        is_force = is_mine & table.kind.is_(FORCE) & (table.end_ns > table.start_ns)
         self._is_own_force, self._start = is_force & is_own, table.start_ns
         self._to_log = table.start_ns + table.p1_ns
         forces = np.flatnonzero(is_force & is_asked & ~is_own)
@@ -92,7 +99,7 @@ class Commits:
             is_new = np.concatenate(([True], latest[1:] > latest[:-1]))
             last = forces[np.maximum.accumulate(np.where(is_new, np.arange(forces.size), 0))]
             self._forces = (table.start_ns[forces], latest, last)
-        space = np.flatnonzero(table.kind.is_in(SPACE) & ~table.asker_call.is_("none"))
+        space = np.flatnonzero(is_mine & table.kind.is_in(SPACE) & ~table.asker_call.is_("none"))
         if space.size:
             self._space = joined(table.start_ns[space], table.end_ns[space])
         self.others_fill = _others_fill(table, self._of_event)

@@ -147,10 +147,15 @@ def call_of(frames: Sequence[str]) -> str:
     return ""
 
 
-def measure_sleeps(path: PathResults | NoPath, tables: Tables) -> Sleeps | None:
-    """The sleeps of the ledger's basis. None: neither switches nor thread times were recorded."""
+def measure_sleeps(
+    path: PathResults | NoPath, tables: Tables, own: frozenset[int] = frozenset()
+) -> Sleeps | None:
+    """The sleeps of the ledger's basis. None: neither switches nor thread times were recorded.
+
+    own: device numbers of the tested file system, see commits.is_tested().
+    """
     if isinstance(path, PathResults) and path.total_ns:
-        return _of_shares(path) if path.rows is None else _of_path(path.rows, tables)
+        return _of_shares(path) if path.rows is None else _of_path(path.rows, tables, own)
     return _of_threads(tables)
 
 
@@ -187,9 +192,9 @@ def _made(
     return rows.where(np.argsort(rows.begin_ns, kind="stable"))
 
 
-def _of_path(rows: PathRows, tables: Tables) -> Sleeps:
+def _of_path(rows: PathRows, tables: Tables, own_numbers: frozenset[int]) -> Sleeps:
     intervals, causes = rows.intervals, rows.causes
-    commits = Commits(tables)
+    commits = Commits(tables, own_numbers)
     is_journal = np.array([label == JOURNAL for label in rows.requests.label.labels] or [False])
     is_io = np.array([one.cause in IO for one in causes.waited] or [False])
     is_shadow = np.array([one.place in IN_LOG_WRITE for one in causes.waited] or [False])
