@@ -27,17 +27,19 @@ from analysis.measures.at_device.traits import BACKGROUND_WHYS, DISCARDS
 from analysis.units import bytes_
 
 KEY = "background"
+LEAST_OF_WORK = 0.05  # of the device's time with all such work: less is not named
 EXT = ("ext2", "ext3", "ext4")
 INITIALIZED = "-E lazy_itable_init=0,lazy_journal_init=0"
 
 
 def _works(case: Case) -> dict[str, tuple[int, int]]:
-    """Requests and bytes of each such work, most bytes first."""
+    """Requests and bytes of each such work, most bytes first; none that took the device next to no time."""
     block = case.tables.block
     why = block.read_categorical("why") if block is not None else None
     if block is None:
         return {}
     found: dict[str, tuple[int, int]] = {}
+    took: dict[str, int] = {}
     for name in BACKGROUND_WHYS:
         mask = block.op.is_in(DISCARDS) if name == "discard" else np.zeros(block.rows, dtype=np.bool_)
         if why is not None:
@@ -45,6 +47,9 @@ def _works(case: Case) -> dict[str, tuple[int, int]]:
         mask = mask & ~block.failed  # zeroes that the disk can't write by itself are written anew
         if mask.any():
             found[name] = int(mask.sum()), int(block.bytes[mask].sum(dtype=np.int64))
+            mask = mask & block.lasting
+            took[name] = int((block.complete_ns[mask] - block.issue_ns[mask]).sum())
+    found = {name: one for name, one in found.items() if took[name] >= LEAST_OF_WORK * sum(took.values())}
     return dict(sorted(found.items(), key=lambda item: -item[1][1]))
 
 

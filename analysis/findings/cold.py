@@ -17,6 +17,7 @@ from analysis.findings.at_device import (
     on_ram,
     path_evidence,
     seconds,
+    setting,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
@@ -38,10 +39,13 @@ def find_cold(case: Case, kind: str, why: Why, what: str) -> Sequence[Finding]:
     if not case.counts(cost.value_s) or cost.low_s < LEAST_S:
         return []
     read = int(block.bytes[block.op.is_("read")].sum(dtype="int64"))
+    limit = setting(case, "read_ahead_kb")
+    ahead = f" (read_ahead_kb: {limit:,})" if limit is not None else ""
     because = [
         f"{cold.requests:,} reads were waited for, each the first of its place in this run:"
         f" {bytes_(cold.bytes / cold.requests)} and {ms(cold.q2d_ns + cold.d2c_ns)} each (means).",
-        f"The disk read {bytes_(read)} in all, {time.depth_on_path:.1f} requests at once meanwhile.",
+        f"The disk read {bytes_(read)} in all, {bytes_(read / cold.requests)} for each{ahead};"
+        f" {time.depth_on_path:.1f} requests were there at once.",
     ]
     woken_s = case.ledger.seconds(cold.woken_ns)
     if case.counts(woken_s):

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import heapq
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from analysis.measures.at_device.kinds import kind_of
 from analysis.measures.at_device.served import How, excess_of
 from analysis.measures.at_device.split import DeviceTime, Why
 from analysis.measures.at_device.traits import LEAST_CHAIN, first_reads, small_streaming_reads
@@ -213,3 +215,11 @@ def test_few_requests_are_explained_by_what_all_tell(servers: int) -> None:
     else:
         assert found.how == How.NOT
         assert not found.share.any()
+
+
+def test_writes_that_flush_are_a_kind_of_their_own() -> None:
+    block = _block([0, 0, 0], [1000, 1000, 1000])
+    flags = {"flags": np.array([0, 8, 4 | 8])}
+    kinds = kind_of(replace(block, read=flags.get), np.arange(3))
+    assert kinds[1] == kinds[2] != kinds[0]
+    assert np.unique(kind_of(block, np.arange(3))).size == 1  # where flags were not recorded

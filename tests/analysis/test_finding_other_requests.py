@@ -79,6 +79,16 @@ def test_lazy_init_is_background_work(tmp_path: Path) -> None:
     assert "lazy init" in found.what
 
 
+def test_background_work_with_next_to_no_time_is_not_named(tmp_path: Path) -> None:
+    own, others = _beside(400, 500, 20)
+    discard = {"submitter": "kernel_thread", "comm": b"kworker/u8:1", "op": "discard"}
+    init = {"queue_us": 5, "issue_us": 5, "complete_us": 9, "comm": b"ext4lazyinit", "class": "metadata"}
+    init |= {"submitter": "kernel_thread", "event_kind": "lazy_init"}
+    case = case_of(tmp_path / "run", own, [*(other | discard for other in others), init])
+    (found,) = found_by(BACKGROUND, case)
+    assert "(discard)" in found.what and "lazy init" not in " ".join(found.because)
+
+
 def test_others_cost_no_more_than_the_disk_had_theirs(tmp_path: Path) -> None:
     """Each request that met one of theirs took 0.9 ms longer, but theirs took 0.05 ms: it was not they."""
     own, others, t = [], [], 0
