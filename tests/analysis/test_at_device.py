@@ -220,6 +220,6 @@ def test_few_requests_are_explained_by_what_all_tell(servers: int) -> None:
 def test_writes_that_flush_are_a_kind_of_their_own() -> None:
     block = _block([0, 0, 0], [1000, 1000, 1000])
     flags = {"flags": np.array([0, 8, 4 | 8])}
-    kinds = kind_of(replace(block, read=flags.get), np.arange(3))
+    kinds = kind_of(replace(block, read=flags.get, kept={}), np.arange(3))
     assert kinds[1] == kinds[2] != kinds[0]
     assert np.unique(kind_of(block, np.arange(3))).size == 1  # where flags were not recorded

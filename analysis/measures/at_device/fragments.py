@@ -22,7 +22,7 @@ from analysis.tables.store import I64
 LARGE_BYTES = 128 << 10  # a request of this size and more is worth its place
 LEAST_PIECES = 32
 LEAST_OF_SIZE = 8  # requests
-MOST_ROWS = 1 << 22  # of more, none is looked for: it would take seconds
+MOST_ROWS = 1 << 21  # of more, none is looked for: it would take seconds
 
 
 @dataclass(frozen=True)

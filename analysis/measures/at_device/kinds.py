@@ -18,6 +18,6 @@ SIZES = 40  # size classes, by powers of two
 def kind_of(block: Block, rows: I64) -> I64:
     """Operation, whether it flushes, and power of two of the size, as one number."""
     size = np.log2(np.maximum(block.bytes[rows], 1)).astype(np.int64)
-    flags = block.read("flags")
+    flags = block.rare("flags")
     flushes = np.zeros(rows.size, dtype=np.bool_) if flags is None else flags[rows] & FLUSHES != 0
     return (block.op.codes[rows].astype(np.int64) * 2 + flushes) * SIZES + np.minimum(size, SIZES - 1)

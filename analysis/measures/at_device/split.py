@@ -441,9 +441,10 @@ class _Split:
     def _fragments(self) -> Fragments | None:
         """What the path waited longer while pieces of files were read, whatever it waited for at the disk."""
         block, at = self.block, self.at
-        found = fragments_of(
-            block, self.traits.is_buffered_read & ~self.is_others, *map(block.read, ("pid", "ino"))
-        )
+        reads = self.traits.is_buffered_read & ~self.is_others
+        if (self.left * self.is_(reads) * self.ns).sum() < LEAST_SHARE * self.path.total_ns:
+            return None
+        found = fragments_of(block, reads, *map(block.read, ("pid", "ino")))
         if found is None:
             return None
         span = np.maximum(np.searchsorted(found.begin, at.begin, side="right") - 1, 0)
