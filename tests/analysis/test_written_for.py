@@ -69,3 +69,9 @@ def test_a_file_that_another_program_writes_to_is_written_back_for_it(tmp_path: 
     own = [one(500, wait="direct", op="write", ino=50)]  # the workload does, too
     case = case_of(tmp_path / "b", [*READS, *own], written_back(50)[1:] + syncs, thread=threads(100 << 20, 0))
     assert not found_by(RULES, case)
+
+
+@pytest.mark.parametrize(("charged", "own", "finds"), [("other", 100 << 20, True), ("workload", 0, False)])
+def test_the_memory_cgroup_tells_whose_a_page_is(tmp_path: Path, charged: str, own: int, finds: bool) -> None:
+    case = case_of(tmp_path / "run", READS, written_back(charged=charged), thread=threads(own, 100 << 20))
+    assert bool(found_by(RULES, case)) == finds

@@ -66,9 +66,13 @@ def traits_of(
     data = block.class_.is_("data") | block.class_.is_("unknown")
     sent_by_others = _is(block, "submitter", "other") & ~held
     by_own, by_thread = (_is(block, "submitter", who) for who in ("workload", "kernel_thread"))
+    # the memory cgroup of the task that brought the page in, where cgroups of version 2 tell
+    of_own, of_others = (_is(block, "charged", who) for who in ("workload", "other"))
+    by_thread &= ~held
     back = written_back_for_others(
-        block, by_thread & ~held, by_own, sent_by_others, _column(block, "ino"), own_bytes
+        block, by_thread & ~of_own & ~of_others, by_own, sent_by_others, _column(block, "ino"), own_bytes
     )
+    back |= by_thread & of_others & data & block.op.is_("write")
     return Traits(
         is_held=held,
         is_others=np.asarray(others),
