@@ -69,7 +69,7 @@ def _finding(case: Case, sleeps: Sleeps, lost: LostOnLock) -> Finding:
         share = (instance.spin_ns + instance.sleep_ns) / max(lost.longest.total_ns if lost.longest else 1, 1)
         named = f"inode {instance.ino}{f' (/{path.lstrip(chr(47))})' if path else ''}"
         because.append(f"The lock of {named} has {100 * min(share, 1):.0f} % of the traced wait.")
-    others, text = _others(case, sleeps, lost)
+    others, text, by_whom = _others(case, sleeps, lost)
     because += [one for one in (_holder(case, lost), text) if one]
     doubts = []
     if traced < SURELY * lost.ns:
@@ -89,15 +89,17 @@ def _finding(case: Case, sleeps: Sleeps, lost: LostOnLock) -> Finding:
         evidence=evidence,
         certainty=certainty if value > 0 else Certainty.POSSIBLE,
         doubt=doubt,
-        remedy=one_thread(case, cost),
-        no_remedy=why_not_one_thread(case, cost),
-        test=f"{case.command()}   with one thread, or with a directory or file for each",
+        remedy=None if others else one_thread(case, cost),
+        no_remedy="other programs are not the run's to end" if others else why_not_one_thread(case, cost),
+        test=f"{case.command()}   without {by_whom} beside it"
+        if others
+        else f"{case.command()}   with one thread, or with a directory or file for each",
         lines=frozenset(lines),
     )
 
 
-def _others(case: Case, sleeps: Sleeps, lost: LostOnLock) -> tuple[str, str]:
-    """Who else held it: words for the finding if they ended most of its waits, and a sentence.
+def _others(case: Case, sleeps: Sleeps, lost: LostOnLock) -> tuple[str, str, str]:
+    """Who else held it: words for the finding if they ended most of its waits, a sentence, and their names.
 
     By the sleeps for all locks of the functions in which this one was waited for.
     """
@@ -105,10 +107,10 @@ def _others(case: Case, sleeps: Sleeps, lost: LostOnLock) -> tuple[str, str]:
     by_name = other_wakers(case.results.path, mine, case.tables)
     ns = sum(one for _, one in by_name)
     if not ns or ns < LEAST_OTHERS * mine.total_ns:
-        return "", ""
+        return "", "", ""
     names = ", ".join(name for name, _ in by_name[:2])
     text = f"Other programs released it ({names}): {seconds(case.ledger.seconds(ns))} of the time asleep."
-    return (f" held by other programs ({names})" if ns >= MOST_OTHERS * mine.total_ns else ""), text
+    return (f" held by other programs ({names})" if ns >= MOST_OTHERS * mine.total_ns else ""), text, names
 
 
 def _holder(case: Case, lost: LostOnLock) -> str:

@@ -33,6 +33,8 @@ STACKS = {
     "tag": ["schedule+0x1", "io_schedule+0x1", "blk_mq_get_tag+0x2", "__blk_mq_alloc_requests+0x3"],
     "wbt": ["schedule+0x1", "io_schedule+0x1", "rq_qos_wait+0x2", "wbt_wait+0x3", "__rq_qos_throttle+0x4"],
     "commit": ["schedule+0x1", "jbd2_log_wait_commit+0x2", "ext4_sync_file+0x3", "__x64_sys_fsync+0x4"],
+    "log before": ["schedule+0x1", "xlog_force_lsn+0x2", "xfs_log_force_seq+0x3", "__x64_sys_fsync+0x4"],
+    "log": ["schedule+0x1", "xlog_wait_on_iclog+0x2", "xfs_log_force_seq+0x3", "__x64_sys_fsync+0x4"],
     "flush": ["schedule+0x1", "blkdev_issue_flush+0x2", "ext4_sync_file+0x3"],
 }
 FUNCTIONS = ["blk_throtl_dispatch_work_fn", "iomap_dio_bio_end_io", "mpage_end_io"]

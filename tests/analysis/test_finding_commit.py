@@ -14,8 +14,10 @@ from analysis.findings.foreign_commit import RULES as FOREIGN_RULES
 from analysis.findings.foreign_commit import find as find_foreign
 from analysis.findings.sync_write import find as find_sync_write
 from analysis.measures.ledger import THREADS
-from analysis.measures.waits.explained import PLAIN, SYNC_CALL, SYNC_WRITE, kind_of
+from analysis.measures.waits.explained import FOREIGN, PLAIN, SYNC_CALL, SYNC_WRITE, kind_of
 from analysis.rundir import tested
+from tests.analysis import device_cases
+from tests.analysis.device_cases import one
 from tests.analysis.synthetic import request
 from tests.analysis.waiting_runs import APP, BEGIN, JBD2, MS, OTHER, SYSCALL, Sleep, case_of, event
 
@@ -257,3 +259,14 @@ def test_where_most_of_the_path_is_not_known_the_threads_times_tell(tmp_path: Pa
     (rule,) = FOREIGN_RULES
     assert rule.why_not is not None
     assert rule.why_not(case) == "no critical path"
+
+
+def test_a_log_buffer_before_ones_own_is_anothers_by_who_sent_it(tmp_path: Path) -> None:
+    """Of a storm of log forces events are lost: the call path and the request tell, too."""
+    theirs, own = (one(5000, op="write", class_="journal", submitter=who) for who in ("other", "workload"))
+    requests = [theirs | {"wait": "log before"}, own | {"wait": "log before"}, theirs | {"wait": "log"}]
+    case = device_cases.case_of(tmp_path / "run", requests)
+    assert case.sleeps is not None
+    foreign = case.sleeps.of(FOREIGN)
+    assert foreign.count == 1
+    assert int(foreign.begin_ns[0]) == int(case.sleeps.begin_ns.min())

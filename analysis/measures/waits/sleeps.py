@@ -41,6 +41,8 @@ AT_DEVICE = (Kind.DEVICE, Kind.QUEUE, Kind.COMPLETION, Kind.BELOW, Kind.HANDED, 
 IN_LOG_WRITE = ("do_get_write_access", "jbd2_journal_get_write_access")
 KSYS = re.compile(r"^(?:ksys|do)_(write|read|fsync|fdatasync|pwrite64|pread64|writev|readv|pwritev|preadv)$")
 COMMIT, FLUSH = "commit", "flush"
+# sleeps until the log buffer before one's own is written (XFS); in other functions until one's own is
+FOR_LOG_BEFORE = ("xlog_force_lsn",)
 IO = ("device_write", "flush", "queue")  # a sync's own data, and the disk's cache
 CODE = "code"  # of the cause
 OWN_COLUMNS = ("begin_ns", "end_ns", "ns", "weak_ns", "device_ns", "sleep", "wake", "stack_id", "commit")
@@ -201,6 +203,8 @@ def _of_path(rows: PathRows, tables: Tables, own_numbers: frozenset[int]) -> Sle
     is_flush, is_commit = (
         np.array([one.cause == cause for one in causes.waited] or [False]) for cause in (FLUSH, COMMIT)
     )
+    is_before = np.array([one.place in FOR_LOG_BEFORE for one in causes.waited] or [False])
+    sent_by_others = _sent_by_others(rows, tables)
     owner_tid = np.array(rows.owners.tid, dtype=np.int64)
     wakes = tables.get(wake.TABLE)
     is_lock_code = np.array([one.cause == LOCK for one in causes.waited] or [False])
@@ -225,7 +229,10 @@ def _of_path(rows: PathRows, tables: Tables, own_numbers: frozenset[int]) -> Sle
             woken_by(intervals.wake[own].astype(np.int64), rows, wakes, OTHER),
             -1,
         )
-        is_ahead = (ahead >= 0) | waits_itself(wakers, begin, rows, COMMIT)
+        is_theirs = is_before[causes.code[own]] & known & (ahead < 0)  # of storms of syncs, events are lost
+        is_theirs[known] &= sent_by_others[request[known]]
+        commit[is_theirs] = -1
+        is_ahead = (ahead >= 0) | is_theirs | waits_itself(wakers, begin, rows, COMMIT)
         beside = is_io[causes.code[own]] & commits.is_beside(begin)
         commit = np.where(ahead >= 0, ahead, commit)
         sleep = (np.int64(number) << 40) + intervals.whole[own]
@@ -272,6 +279,8 @@ def _of_path(rows: PathRows, tables: Tables, own_numbers: frozenset[int]) -> Sle
     )
     by_whom = woken_by(columns["wake"], rows, wakes, OTHER) >= 0
     by_other = by_whom & cause.is_(COMMIT)  # Btrfs's fsyncs wake one another
+    # what is ahead of one's own without a commit that is known: found by who sent the request
+    by_other |= (columns["ahead"] > 0) & (columns["commit"] < 0) & cause.is_(COMMIT)
     before = is_before_own(
         by_other, columns["root"], columns["sleep"], columns["begin_ns"], columns["stack_id"], tables.stacks
     )
@@ -280,6 +289,17 @@ def _of_path(rows: PathRows, tables: Tables, own_numbers: frozenset[int]) -> Sle
     columns["beside"] |= by_whom & cause.is_(LOCK) & commits.is_others(columns["begin_ns"])
     whose = commits.whose(columns["commit"], by_other)
     return _made(columns, cause, place, whose, tables.stacks, True, commits.others_fill)
+
+
+def _sent_by_others(rows: PathRows, tables: Tables) -> Mask:
+    """Which of the path's requests another process sent, by number."""
+    row = rows.requests.row
+    found = np.zeros(row.size, dtype=np.bool_)
+    submitter = None if tables.block is None else tables.block.read_categorical("submitter")
+    known = row >= 0
+    if submitter is not None:
+        found[known] = submitter.is_("other")[row[known]]
+    return found
 
 
 def _relabel(codes: I64, texts: Sequence[str]) -> Categorical:
