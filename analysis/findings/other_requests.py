@@ -37,7 +37,7 @@ def _find(case: Case) -> Sequence[Finding]:
     # a difference that may be chance is none; without a comparison it is said that there is none
     if not case.counts(cost.low_s if others.is_compared else cost.value_s):
         return []
-    names = ", ".join(_named(case, others.names))
+    programs, how = _named(case, others.names)
     own_s = case.ledger.seconds(others.own_ns)
     because = [f"Meanwhile these had {others.requests:,} requests of {bytes_(others.bytes)} there."]
     because += _dirtied(case, others.names)
@@ -73,7 +73,7 @@ def _find(case: Case) -> Sequence[Finding]:
         Finding(
             kind=KEY,
             what=f"The workload waited {case.of_wall(cost.value_s)} while {disk_names(case)} served requests"
-            f" of other programs: {names}.",
+            f" of other programs: {', '.join(how)}.",
             because=because,
             where=where_of(slow),
             cost=cost,
@@ -81,19 +81,23 @@ def _find(case: Case) -> Sequence[Finding]:
             certainty=sure,
             doubt=doubt,
             no_remedy="other programs are not the run's to end",
-            test=f"without {names}: {case.command()}",
+            test=f"without {', '.join(programs)}: {case.command()}",
             lines=slow.lines,
             line_s=case.line_s(slow.line_ns),
         )
     ]
 
 
-def _named(case: Case, names: Sequence[str]) -> list[str]:
-    """The submitters; in place of write-back the program that made most of it dirty."""
+def _named(case: Case, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The programs, and how each sent: in place of write-back the program that made most of it dirty."""
     others = dirtied_by_others(case.tables.get(thread.TABLE))
     is_most = others and 2 * others[0][1] > sum(number for _, number in others)
-    back = f"{others[0][0]} (by {WRITE_BACK})" if is_most else WRITE_BACK
-    return [back if name == WRITE_BACK else name for name in names]
+    behind = others[0][0] if is_most else WRITE_BACK
+    programs = list(dict.fromkeys(behind if name == WRITE_BACK else name for name in names))
+    is_back = is_most and WRITE_BACK in names
+    own_too = "in part " if behind in names else ""
+    how = [f"{name} ({own_too}by {WRITE_BACK})" if is_back and name == behind else name for name in programs]
+    return programs, how
 
 
 def _dirtied(case: Case, names: Sequence[str]) -> list[str]:
