@@ -30,10 +30,15 @@ def _find(case: Case) -> Sequence[Finding]:
     if time is None or mine is None or time.fragments is None:
         return []
     cost, pieces = cost_of(case, mine), time.fragments
-    if not case.counts(cost.low_s):
+    if not case.counts(cost.value_s if pieces.is_most else cost.low_s):
         return []
+    took, doubt = "takes", "what a request takes whatever its size is a fit"
+    whatever = "whatever its size (a fit)"
+    if pieces.is_most:
+        took, doubt = "took", "all had one size: how much of a request's time is for its bytes is not known"
+        whatever = "with its bytes (median)"
     each = pieces.bytes / pieces.requests
-    sure, doubt = certainty_of(case, cost, "what a request takes whatever its size is a fit")
+    sure, doubt = certainty_of(case, cost, doubt)
     return [
         Finding(
             kind=KEY,
@@ -41,7 +46,7 @@ def _find(case: Case) -> Sequence[Finding]:
             f" {case.of_wall(cost.value_s)}.",
             because=[
                 f"{bytes_(pieces.bytes)} took {pieces.requests:,} requests, where {pieces.needed:,} of whole"
-                f" stretches had done. A request takes {ms(pieces.each_ns)} whatever its size (a fit).",
+                f" stretches had done. A request {took} {ms(pieces.each_ns)} {whatever}.",
             ],
             where=where_of(mine),
             cost=cost,

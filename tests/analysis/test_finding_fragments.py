@@ -87,8 +87,10 @@ def test_random_reads_are_waited_for_one_by_one() -> None:
     assert _read(_sizes(), 1000, 400, waits=True) is None
 
 
-def test_pieces_of_one_size_tell_nothing() -> None:
-    assert _read([16 * KIB] * 640, 1000, 400) is None
+def test_pieces_of_one_size_tell_only_the_most_that_a_request_may_take() -> None:
+    found = _read([16 * KIB] * 640, 1000, 400)
+    assert found is not None and found.is_most
+    assert found.each_ns == pytest.approx(1_000_000 + 16 * KIB / 400 * 1000, rel=0.02)
 
 
 def test_path_has_what_the_pieces_took_more(tmp_path: Path) -> None:

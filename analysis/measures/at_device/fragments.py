@@ -7,6 +7,7 @@ does not begin where the one before ended, the file is in pieces there.
 
 What a request takes by itself, whatever its size, is known where the disk had requests of several sizes: by
 the times from one completion to the next with requests there (medians of the sizes, a line through them).
+Where all have one size, it is at most what they took, and may be nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Fragments:
     needed: int  # requests for as many bytes if each had the size of the largest, or 128 KiB
     each_ns: float  # what a request takes whatever its size
     error_ns: float  # standard error of each_ns
+    is_most: bool  # each_ns is what such a request took, bytes and all: no more is known
 
 
 def fragments_of(block: Block, is_buffered_read: Mask, pid: I64 | None, ino: I64 | None) -> Fragments | None:
@@ -61,7 +63,7 @@ def fragments_of(block: Block, is_buffered_read: Mask, pid: I64 | None, ino: I64
     took = _each(block, block.dev[order[is_apart]][0], block.op.codes[order[is_apart]][0])
     if took is None:
         return None
-    each_ns, error_ns = took
+    each_ns, error_ns, is_most = took
     chain = np.cumsum(~follows) - 1
     count = np.bincount(chain)
     largest = max(int(size.max()), LARGE_BYTES)
@@ -90,11 +92,12 @@ def fragments_of(block: Block, is_buffered_read: Mask, pid: I64 | None, ino: I64
         needed=int(needed[mine].sum()),
         each_ns=each_ns,
         error_ns=error_ns,
+        is_most=is_most,
     )
 
 
-def _each(block: Block, dev: int, op: int) -> tuple[float, float] | None:
-    """What a request of this operation takes whatever its size, and the standard error. None: not known."""
+def _each(block: Block, dev: int, op: int) -> tuple[float, float, bool] | None:
+    """What a request takes whatever its size, its standard error, and whether it is only at most that."""
     rows = np.flatnonzero(block.lasting & (block.dev[:] == dev))
     order = rows[np.argsort(block.complete_ns[rows], kind="stable")]
     complete, issue = block.complete_ns[order], np.sort(block.issue_ns[rows])
@@ -104,13 +107,15 @@ def _each(block: Block, dev: int, op: int) -> tuple[float, float] | None:
     size = np.asarray(block.bytes[order], dtype=np.int64)
     sizes, count = np.unique(size[behind], return_counts=True)
     sizes, count = sizes[count >= LEAST_OF_SIZE], count[count >= LEAST_OF_SIZE]
-    if sizes.size < 2:
+    if not sizes.size:
         return None
     medians, errors = np.zeros(sizes.size), np.zeros(sizes.size)
     for i, one in enumerate(sizes.tolist()):
         mine = took[behind & (size == one)]
         low, medians[i], high = np.quantile(mine, (0.25, 0.5, 0.75))
         errors[i] = max((high - low) / 1.35 * 1.25 / np.sqrt(mine.size), 1.0)  # of a median, if normal
+    if sizes.size == 1:
+        return float(medians[0]), float(errors[0]), True
     weight = 1 / errors**2
     x = sizes.astype(np.float64)
     mean_x, mean_y = np.average(x, weights=weight), np.average(medians, weights=weight)
@@ -118,4 +123,4 @@ def _each(block: Block, dev: int, op: int) -> tuple[float, float] | None:
     slope = max(float((weight * (x - mean_x) * (medians - mean_y)).sum()) / spread, 0.0)
     each = float(mean_y - slope * mean_x)
     error = float(np.sqrt(1 / weight.sum() + mean_x**2 / spread))
-    return (each, error) if each > 2 * error else None
+    return (each, error, False) if each > 2 * error else None

@@ -455,7 +455,8 @@ class _Split:
         ns = np.bincount(span, within * self.left * self.ns, found.begin.size)
         share = np.minimum(found.more_ns * self.path.roots / np.maximum(ns, 1), 1.0)[span] * within
         off = 2 * found.error_ns / found.each_ns
-        self.give(Why.FRAGMENTS, share, share * max(1 - off, 0.0), np.minimum(share * (1 + off), within))
+        least = 0.0 if found.is_most else max(1 - off, 0.0)
+        self.give(Why.FRAGMENTS, share, share * least, np.minimum(share * (1 + off), within))
         return found
 
     def _metadata_reads(self) -> None:
