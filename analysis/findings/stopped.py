@@ -18,7 +18,12 @@ from analysis.measures.waits.wakers import wakers_by
 from analysis.tables import wake
 
 KEY = "stopped"
-HOW = {"ptrace_stop": "traced", "do_signal_stop": "stopped by a signal", "get_signal": "stopped by a signal"}
+HOW = {
+    "ptrace_stop": "stopped by a tracer",
+    "do_signal_stop": "stopped by a signal",
+    "do_freezer_trap": "frozen with its cgroup",
+    "__refrigerator": "frozen with its cgroup, or with the machine",
+}
 
 
 def find(case: Case) -> Sequence[Finding]:

@@ -26,12 +26,21 @@ STACKS = {
 MS = 1_000_000
 
 
-def test_stop_by_a_signal(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "how"),
+    [
+        ("do_signal_stop", "stopped by a signal"),
+        ("ptrace_stop", "stopped by a tracer"),
+        ("__refrigerator", "frozen with its cgroup, or with the machine"),
+        ("", "stopped or frozen"),
+    ],
+)
+def test_stop_and_what_stopped(tmp_path: Path, place: str, how: str) -> None:
     shares = [share(4.0), share(6.0, Kind.UNLOGGED, OTHER, "bash", "stopped")]
-    waits = [OwnWaits(Waited("stopped", "do_signal_stop"), 2, 6_000_000_000, 5_000_000_000)]
+    waits = [OwnWaits(Waited("stopped", place), 2, 6_000_000_000, 5_000_000_000)]
     case = case_of(tmp_path / "r", spec_of(on_cpu(1, 4000)), path_of(shares, own_waits=waits))
     (finding,) = stopped.find(case)
-    assert finding.what == "The workload was stopped by a signal: 6.00 s of 10.0 s (60 %)."
+    assert finding.what == f"The workload was {how}: 6.00 s of 10.0 s (60 %)."
     assert finding.because == ["2 stops, the longest 5.00 s."]
     assert finding.cost.value_s == pytest.approx(6.0) and finding.certainty == Certainty.SURE
     assert not other_programs.find(case)
