@@ -133,6 +133,8 @@ def added_text(others: Others, theirs: str) -> str:
         )
     if others.how == How.BEHIND:
         return f"{took} each (mean), {ms(others.added_ns)} of it until {theirs} that were ahead had ended."
+    if others.how == How.BY_NUMBER:
+        return f"{took} each (mean), {ms(others.added_ns)} of it by the number of {theirs} under way."
     return f"{took} each (mean) with {theirs} under way, {ms(others.without_ns)} without."
 
 
@@ -143,4 +145,5 @@ def added_doubt(others: Others) -> str:
         How.COMPARED: "the excess is a difference of means",
         How.IN_TURN: "that the disk serves one request at a time is concluded from when they ended",
         How.BEHIND: "the excess is a fit: of the time until requests ahead had ended",
+        How.BY_NUMBER: "the excess is a fit: of the number of these that were under way",
     }[others.how]

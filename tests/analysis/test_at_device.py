@@ -223,3 +223,22 @@ def test_writes_that_flush_are_a_kind_of_their_own() -> None:
     kinds = kind_of(replace(block, read=flags.get, kept={}), np.arange(3))
     assert kinds[1] == kinds[2] != kinds[0]
     assert np.unique(kind_of(block, np.arange(3))).size == 1  # where flags were not recorded
+
+
+@pytest.mark.parametrize("added_ns", [0, 2_000])
+def test_more_requests_of_others_take_a_request_longer_or_not(added_ns: int) -> None:
+    """One to eight of the others' are always under way, each for long: neither comparison nor turns tell."""
+    rng = np.random.default_rng(2)
+    steps = np.arange(500, dtype=np.int64) * 100_000
+    number = rng.integers(1, 9, steps.size)
+    others = np.repeat(steps, number)
+    own = np.sort(rng.integers(0, int(steps[-1]), 2_000)) // 100_000 * 100_000 + rng.integers(
+        0, 80_000, 2_000
+    )
+    took = rng.integers(8_000, 12_000, own.size) + added_ns * number[own // 100_000]
+    block = _block([*own.tolist(), *others.tolist()], [*took.tolist(), *([100_000] * others.size)])
+    is_own = np.arange(block.rows) < own.size
+    found = excess_of(block, np.flatnonzero(is_own), is_own, ~is_own)
+    assert found.how == How.BY_NUMBER
+    expected = (added_ns * number[own // 100_000]).sum()
+    assert (found.share * took).sum() == pytest.approx(expected, rel=0.1, abs=0.01 * took.sum())

@@ -15,6 +15,8 @@ Where too few requests are without the others', a line is fitted to those that m
 by what the other's request still had to go then. When a request is queued, the other's is at any point of its
 time: if the device serves it first, each nanosecond that it still has to go is one for the request, and the
 slope is 1; if it serves both at once, it is 0. The excess is then the slope times what was still to go.
+Where that tells nothing, another line is fitted, by how many of the others' were under way: a disk that
+serves many at once takes no longer beside many than beside few.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from analysis.tables.block import Block
 from analysis.tables.store import I64
 
 LEAST_COMPARED = 20  # requests on either side
+MOST_UNSURE = 0.25  # of the mean time: two standard errors of what BY_NUMBER tells
 COMPARED_MOST = 400_000  # requests that are looked at; of more, every n-th
 
 
@@ -42,6 +45,7 @@ class How(StrEnum):
     COMPARED = "compared"  # with requests that met none of the others'
     IN_TURN = "in turn"
     BEHIND = "behind"  # by the line
+    BY_NUMBER = "by number"  # by the other line
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,16 @@ def excess_of(block: Block, asked: I64, own: Mask, others: Mask) -> Excess:
         to_go = ahead.still_to_go(block.queue_ns[met])
         usual = to_go < ahead.longest_ns
         slope, error = _slope(to_go[usual], slow[usual])
+        slope = min(slope, 1.0)
         if usual.sum() < LEAST_COMPARED or slope - 2 * error <= 0:
+            number = _under_way(begin, end, block.queue_ns[met])
+            slope, error = _slope(number, slow)
+            with_ns, mean = float(slow.mean()), float(number.mean())
+            if 2 * error * mean <= MOST_UNSURE * with_ns:
+                part = _under_way(begin, end, block.queue_ns[asked[at]]) / length
+                found.add(
+                    How.BY_NUMBER, at, slope, error, with_ns, max(with_ns - max(slope, 0) * mean, 0.0), part
+                )
             continue
         part = ahead.still_to_go(block.queue_ns[asked[at]]) / length
         with_ns = float(slow[usual].mean())
@@ -206,6 +219,12 @@ class _Ahead:
         return np.where(at >= 0, left, 0.0)
 
 
+def _under_way(begin: I64, end: I64, t: I64) -> F64:
+    """How many spans are open at each moment."""
+    begun = np.searchsorted(np.sort(begin), t, side="right")
+    return np.asarray(begun - np.searchsorted(np.sort(end), t, side="right"), dtype=np.float64)
+
+
 def ratio_of_means(a: F64, b: F64) -> tuple[float, float]:
     """mean(a) / mean(b) and its standard error; a rough one, as times of requests repeat each other."""
     ratio = float(a.mean() / b.mean())
@@ -214,13 +233,13 @@ def ratio_of_means(a: F64, b: F64) -> tuple[float, float]:
 
 
 def _slope(x: F64, y: F64) -> tuple[float, float]:
-    """Slope of the least-squares line, at most 1, and its standard error; infinite where x is the same."""
+    """Slope of the least-squares line, and its standard error; infinite where x is the same."""
     spread = float(((x - x.mean()) ** 2).sum())
     if not spread:
         return 0.0, float("inf")
     slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread
     rest = y - y.mean() - slope * (x - x.mean())
-    return min(slope, 1.0), float(np.sqrt((rest**2).mean() / spread))
+    return slope, float(np.sqrt((rest**2).mean() / spread))
 
 
 def _touch(begin: I64, end: I64, t: I64, ahead_ns: int) -> Mask:
