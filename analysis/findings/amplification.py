@@ -11,11 +11,11 @@ from analysis.findings.at_device import (
     device_time,
     disk_names,
     on_ram,
-    seconds,
 )
 from analysis.findings.finding import Cost, Evidence, Finding, Where
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
+from analysis.findings.wording import seconds
 from analysis.measures.critical_path.ends import DEVICE, QUEUE, end_of
 from analysis.units import bytes_
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from analysis.findings.finding import Certainty, Cost, Evidence, Remedy, Where
 from analysis.findings.remedies import ram_words, words_of
 from analysis.findings.rule import Case
+from analysis.findings.wording import seconds
 from analysis.measures.at_device.served import How
 from analysis.measures.at_device.split import DeviceTime, Others, WhyTime
 from analysis.rundir.devices import with_requests
@@ -49,11 +50,6 @@ def certainty_of(case: Case, cost: Cost, doubt: str = "", is_likely: bool = Fals
 def where_of(time: WhyTime) -> Where:
     """From its first piece on the path to its last, with the phases that have a tenth of it or more."""
     return Where(time.start_ns, max(time.end_ns, time.start_ns + 1), phases=time.phases)
-
-
-def seconds(value: float) -> str:
-    """Seconds as a sentence has them: 11.5 s."""
-    return f"{value:.1f} s" if value >= 10 else f"{value:.2f} s"
 
 
 def count_of(number: int, one: str, many: str) -> str:

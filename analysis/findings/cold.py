@@ -16,13 +16,13 @@ from analysis.findings.at_device import (
     ms,
     on_ram,
     path_evidence,
-    seconds,
     setting,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case
+from analysis.findings.wording import seconds
 from analysis.measures.at_device.split import Why
 from analysis.units import bytes_
 

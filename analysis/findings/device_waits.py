@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.findings.at_device import device_time, disk_names, ms, on_ram, seconds
+from analysis.findings.at_device import device_time, disk_names, ms, on_ram
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
+from analysis.findings.wording import seconds
 
 KEY = "device_waits"
 CAUSES = ("device_read", "device_write", "page_io", "flush", "queue", "io")

@@ -16,9 +16,9 @@ from analysis.findings.sleeping import (
     cost_of,
     counted,
     line_ns,
-    seconds,
     where_of,
 )
+from analysis.findings.wording import seconds
 from analysis.measures.critical_path.ends import text_of
 from analysis.measures.ledger import PATH
 from analysis.measures.waits.askers import Askers, askers_of

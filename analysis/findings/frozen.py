@@ -15,10 +15,10 @@ from analysis.findings.sleeping import (
     counted,
     line_ns,
     rate_evidence,
-    seconds,
     stops,
     where_of,
 )
+from analysis.findings.wording import seconds
 from analysis.measures.waits.explained import FROZEN
 from analysis.measures.waits.wakers import wakers_of
 

@@ -15,10 +15,10 @@ from analysis.findings.sleeping import (
     certainty_of,
     cost_of,
     ends_text,
-    seconds,
     sleeps_text,
     where_of,
 )
+from analysis.findings.wording import seconds
 from analysis.measures.critical_path.ends import text_of
 from analysis.measures.waits.commits import is_tested
 from analysis.measures.waits.explained import PLAIN

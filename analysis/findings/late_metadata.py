@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.findings.at_device import certainty_of, disk_names, seconds
+from analysis.findings.at_device import certainty_of, disk_names
 from analysis.findings.finding import Cost, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
+from analysis.findings.wording import seconds
 from analysis.measures.at_device.late_metadata import LateMetadata, measure_late_metadata
 from analysis.measures.at_device.served import How
 from analysis.measures.critical_path.results import NoPath

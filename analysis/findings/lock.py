@@ -9,7 +9,8 @@ from dataclasses import replace
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding
 from analysis.findings.remedies import one_thread, why_not_one_thread
 from analysis.findings.rule import Case, Rule
-from analysis.findings.sleeping import certainty_of, seconds, where_of
+from analysis.findings.sleeping import certainty_of, where_of
+from analysis.findings.wording import seconds
 from analysis.measures.ledger import CPU
 from analysis.measures.locks.lock_holders import STATE_NAMES
 from analysis.measures.waits.explained import PLAIN

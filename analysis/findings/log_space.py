@@ -19,11 +19,11 @@ from analysis.findings.sleeping import (
     line_ns,
     rate_evidence,
     remedy_of,
-    seconds,
     stops,
     stops_text,
     where_of,
 )
+from analysis.findings.wording import seconds
 from analysis.measures.waits.by_others import slept_by_others
 from analysis.measures.waits.commits import is_tested
 from analysis.measures.waits.explained import FOR_SPACE, PLAIN

@@ -15,9 +15,9 @@ from analysis.findings.sleeping import (
     certainty_of,
     cost_of,
     ends_text,
-    seconds,
     where_of,
 )
+from analysis.findings.wording import seconds
 from analysis.measures.waits.explained import PLAIN
 from analysis.rundir.mounted import mount_options
 

@@ -13,11 +13,11 @@ from analysis.findings.at_device import (
     device_time,
     disk_names,
     path_evidence,
-    seconds,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.rule import Case, Rule
+from analysis.findings.wording import seconds
 from analysis.measures.at_device.split import Why
 from analysis.measures.at_device.written_for import dirtied_by_others, own_dirtied
 from analysis.tables import thread

@@ -14,10 +14,10 @@ from analysis.findings.sleeping import (
     certainty_of,
     cost_of,
     ends_text,
-    seconds,
     sleeps_text,
     where_of,
 )
+from analysis.findings.wording import seconds
 from analysis.measures.waits.explained import PLAIN
 
 KEY = "page_io"

@@ -14,9 +14,9 @@ from analysis.findings.sleeping import (
     cost_of,
     counted,
     ends_text,
-    seconds,
     where_of,
 )
+from analysis.findings.wording import seconds
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.wakers import NOT_LOGGED, wakers_of
 

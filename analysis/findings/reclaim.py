@@ -12,9 +12,9 @@ from analysis.findings.sleeping import (
     asleep_evidence,
     certainty_of,
     remedy_of,
-    seconds,
     where_of,
 )
+from analysis.findings.wording import seconds
 from analysis.measures.at_device.split import Why
 from analysis.measures.block.again import AgainPages, pages_read_again
 from analysis.measures.ledger import CPU

@@ -10,6 +10,7 @@ import numpy as np
 from analysis.causes.roles import WORKLOAD
 from analysis.findings.finding import Certainty, Cost, Evidence, Remedy, Where
 from analysis.findings.rule import Case
+from analysis.findings.wording import seconds
 from analysis.measures.common.intervals import joined
 from analysis.measures.critical_path.sums import phase_of
 from analysis.measures.ledger import PATH
@@ -41,13 +42,6 @@ CALLS = {
     "pwrite64": "pwrite",
 }
 CALLS |= {"pread64": "pread", "getdents64": "getdents", "renameat": "rename", "renameat2": "rename"}
-
-
-def seconds(value: float) -> str:
-    """Seconds as a sentence has them: 11.5 s, 0.53 s, 4.1 ms."""
-    if 0 < value < 0.01:
-        return f"{value * 1e3:.1f} ms"
-    return f"{value:.1f} s" if value >= 10 else f"{value:.2f} s"
 
 
 def counted(number: int, word: str) -> str:

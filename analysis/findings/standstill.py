@@ -14,12 +14,12 @@ from analysis.findings.at_device import (
     ms,
     on_ram,
     path_evidence,
-    seconds,
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
+from analysis.findings.wording import seconds
 from analysis.measures.at_device.split import Why
 
 KEY = "standstill"

@@ -17,9 +17,9 @@ from analysis.findings.sleeping import (
     counted,
     line_ns,
     remedy_of,
-    seconds,
     where_of,
 )
+from analysis.findings.wording import seconds
 from analysis.measures.critical_path.ends import text_of
 from analysis.measures.ledger import CPU, OTHERS, READY_LINE
 from analysis.measures.waits.explained import FOREIGN
