@@ -121,7 +121,7 @@ struct thread_slot {
 	u8 is_blkio_unsure; /* the kernel's count of its delay in I/O may be wrong */
 	/* Runnable: CPU time of that CPU by role, when the thread began to wait. Afterwards: who ran meanwhile, how long. */
 	u64 ran_ns[THREAD_ROLES];
-	/* The wait for a CPU that ended and is not added yet; end 0: none. Of kworkers: see add_wait_for_work(). */
+	/* The wait for a CPU that ended and is not added yet; end 0: none. Of kworkers: see add_wait_of_run(). */
 	u64 wait_begin_ns, wait_begin_bin;
 	u64 wait_end_ns, wait_end_bin;
 	/* The last wait for a CPU, and the sleep before, as far as cells have them: see run_as_scheduler(). */

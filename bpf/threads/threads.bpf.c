@@ -90,6 +90,16 @@ static __always_inline u64 present_run_ns(const struct cpu_time *of_cpu, u64 now
 	return of_cpu->since_ns && now_ns > of_cpu->since_ns ? now_ns - of_cpu->since_ns : 0;
 }
 
+/* The CPU's present run ends, as far as it is not counted yet. */
+static __always_inline void end_cpu_run(struct cpu_time *of_cpu, u64 at_ns)
+{
+	of_cpu->last_ns = present_run_ns(of_cpu, at_ns);
+	of_cpu->last_role = of_cpu->role;
+	of_cpu->ran_ns[of_cpu->role % THREAD_ROLES] += of_cpu->last_ns;
+	if (at_ns > of_cpu->since_ns)
+		of_cpu->since_ns = at_ns;
+}
+
 /* Notes who has run on a CPU so far, to know later who ran while the thread waited for the CPU. */
 static __always_inline void note_runners(struct thread_slot *slot, u32 cpu, u64 now_ns)
 {
@@ -207,16 +217,17 @@ __noinline int add_wait(struct thread_slot *slot, struct thread_counts *count)
 }
 
 /*
- * A kworker that waited without a work did so for the work that it has run since. Called before the run is added, so that
- * sums come in order.
+ * Adds the wait for a CPU before a run that ends. A kworker that waited without a work did so for the work that it has run
+ * since. Called before the run is added, so that sums come in order.
  */
-static __separate int add_wait_for_work(struct thread_slot *slot, struct task_struct *task,
+static __separate int add_wait_of_run(struct thread_slot *slot, struct task_struct *task,
 					struct thread_counts *count)
 {
 	enum thread_state state = slot->key.state;
 
 	slot->key.state = THREAD_STATE_RUNNABLE;
-	slot->key.work = work_of(task, slot, true);
+	if (((struct task_struct___time *)task)->flags & PF_WQ_WORKER)
+		slot->key.work = work_of(task, slot, true);
 	add_wait(slot, count);
 	slot->key.state = state;
 	slot->key.by = THREAD_ROLE_UNKNOWN;
@@ -402,13 +413,29 @@ static __always_inline void end_state_at(struct thread_slot *slot, u64 at_ns,
 
 /*
  * The thread leaves a CPU, and was not seen to get it. Programs do not run where they would interrupt themselves, nor, under
- * some hypervisors' kernels, in the context of process 1.
+ * some hypervisors' kernels, in the context of process 1. Who left the CPU unseen was present until this run began, as far as
+ * known. A wait for the CPU is left to add_wait_of_run(): from here that would take more stack than 6.1 has.
  */
 static __separate int begin_unseen_run(struct thread_slot *slot, struct task_struct *task,
-				       const struct moment *now, struct thread_counts *count)
+				       const struct moment *now, u32 cpu,
+				       struct thread_counts *count)
 {
+	struct cpu_time *of_cpu = &cpu_times[cpu & (BIN_CPUS - 1)];
+	/* The bin of now: a wait that began in an earlier one is passed on, as in end_state_at(). */
+	const struct moment begin = { .ns = now->ns - run_ns_of(slot, task), .bin = now->bin };
+
 	count->run_missed++;
-	end_state_at(slot, now->ns - run_ns_of(slot, task), now, count);
+	/* Until then ran whom end_unseen_end() has ended, or others that left unseen, too: threads of the same process, mostly. */
+	if (begin.ns > of_cpu->since_ns)
+		end_cpu_run(of_cpu, begin.ns);
+	of_cpu->role = slot->role;
+	if (slot->key.state != THREAD_STATE_RUNNABLE) {
+		end_state_at(slot, begin.ns, now, count);
+	} else if (begin.ns > slot->since_ns && begin.ns <= now->ns) {
+		end_wait(slot, &begin, cpu);
+		slot->since_ns = begin.ns;
+		slot->since_bin = bin_of(&cuts, bin_ns, begin.ns);
+	}
 	set_state(slot, THREAD_STATE_RUNNING);
 	return 0;
 }
@@ -419,7 +446,7 @@ static __separate int begin_unseen_sleep(struct thread_slot *slot, struct task_s
 {
 	count->sleep_missed++;
 	if (slot->wait_end_ns)
-		add_wait_for_work(slot, task, count);
+		add_wait_of_run(slot, task, count);
 	end_state_at(slot, end_of_run(slot, task, now), now, count);
 	slot->ran_total_ns = ((struct task_struct___time *)task)->se.sum_exec_runtime;
 	set_state(slot, THREAD_STATE_SLEEPING);
@@ -444,8 +471,8 @@ static __separate int end_unseen_end(struct cpu_time *of_cpu, struct task_struct
 				     const struct moment *now, struct thread_counts *count)
 {
 	struct task_struct___time *of = (void *)of_cpu->task;
-	struct thread_slot *of_prev = slot_of(find_context(prev)), *slot;
-	u64 end_ns = now->ns - (prev->pid && of_prev ? run_ns_of(of_prev, prev) : 0), ran_ns;
+	struct thread_slot *of_prev = prev->pid ? slot_of(find_context(prev)) : NULL, *slot;
+	u64 end_ns = now->ns - (of_prev ? run_ns_of(of_prev, prev) : 0), ran_ns;
 	u32 at = of_cpu->slot;
 
 	count->end_missed++;
@@ -461,14 +488,11 @@ static __separate int end_unseen_end(struct cpu_time *of_cpu, struct task_struct
 		slot->key.state = THREAD_STATE_SLEEPING;
 		slot->key.stack_id = -1;
 	}
-	if (end_ns > of_cpu->since_ns) {
-		of_cpu->ran_ns[of_cpu->role % THREAD_ROLES] += end_ns - of_cpu->since_ns;
-		of_cpu->since_ns = end_ns;
-	}
+	end_cpu_run(of_cpu, end_ns);
 	if (!prev->pid)
 		of_cpu->role = THREAD_ROLE_IDLE;
-	else
-		of_cpu->role = of_prev && of_prev->role ? of_prev->role : role_outside(prev);
+	else if (!of_prev)
+		of_cpu->role = role_outside(prev); /* else see begin_unseen_run() */
 	return 0;
 }
 
@@ -555,11 +579,14 @@ static __always_inline void switch_out(void *ctx, struct task_struct *prev, bool
 	if (slot->is_guessed) {
 		see_first(slot, prev, context);
 		slot->key.state = THREAD_STATE_RUNNING;
+		of_cpu->role = slot->role;
 	} else if (slot->key.state != THREAD_STATE_RUNNING) {
-		begin_unseen_run(slot, prev, now, count);
+		begin_unseen_run(slot, prev, now, cpu, count);
+		if (slot->wait_end_ns)
+			add_wait_of_run(slot, prev, count);
 	} else {
 		if (slot->wait_end_ns)
-			add_wait_for_work(slot, prev, count);
+			add_wait_of_run(slot, prev, count);
 		run_as_scheduler(slot, prev, &end);
 	}
 	if (flags & PF_WQ_WORKER)
@@ -608,7 +635,7 @@ switch_in(struct task_struct *next, u32 cpu, const struct moment *now, struct th
 			add_wait(slot, count);
 	} else {
 		if (slot->wait_end_ns)
-			add_wait_for_work(slot, next, count);
+			add_wait_of_run(slot, next, count);
 		if (slot->key.state == THREAD_STATE_RUNNING && was_guessed)
 			slot->key.state = THREAD_STATE_RUNNABLE; /* guessed wrong */
 		else if (slot->key.state == THREAD_STATE_RUNNING)
@@ -645,13 +672,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	of_cpu->task = 0;
 	if (prev->pid)
 		switch_out(ctx, prev, preempt, state, cpu, &now, count);
-	of_cpu->last_ns = 0;
-	if (of_cpu->since_ns && now.ns > of_cpu->since_ns) {
-		of_cpu->last_ns = now.ns - of_cpu->since_ns;
-		of_cpu->ran_ns[of_cpu->role % THREAD_ROLES] += of_cpu->last_ns;
-	}
-	of_cpu->last_role = of_cpu->role;
-	of_cpu->since_ns = now.ns;
+	end_cpu_run(of_cpu, now.ns);
 	of_cpu->role = next->pid ? switch_in(next, cpu, &now, count) : THREAD_ROLE_IDLE;
 	leave(epoch);
 	return 0;

@@ -30,6 +30,8 @@ pytestmark = [needs_btf, pytest.mark.root]
 
 MS = 1_000_000
 BIRTHS = 8_500  # more than THREAD_SLOTS of bpf/threads/thread_slots.h
+# Children whose parent ends: process 1 has to wait for them.
+ORPHANS = "i=0; while [ $i -lt 600 ]; do (true &); i=$((i+1)); done"
 
 
 @pytest.fixture(scope="module")
@@ -250,3 +252,26 @@ def test_who_ran_is_known_of_a_thread_that_moves(program: Path, tmp_path: Path) 
     }
     assert waits["ns"][waits["by"] == by["workload"]].sum() > 0.9 * waited_ns
     assert waits["ns"][waits["by"] == by["unknown"]].sum() < 0.1 * waited_ns
+
+
+def test_who_ran_is_known_of_a_thread_that_gets_a_cpu_unseen(program: Path, tmp_path: Path) -> None:
+    """Two hogs on each CPU, which process 1 takes from them now and then. Its way off a CPU is not seen."""
+    with (
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "threads", "--cgroup", str(group)) as run,
+    ):
+        pins = [["taskset", "-c", str(cpu)] for cpu in sorted(os.sched_getaffinity(0))]
+        hogs = [run_inside(group, [*pin, program, "hog", "9000"]) for pin in pins * 2]
+        subprocess.run(["/bin/sh", "-c", ORPHANS], check=True)
+        time.sleep(1)
+        for hog in hogs:
+            hog.kill()
+            hog.communicate()
+    if not run.source("threads")["notes"]["begins of runs not seen"]:
+        pytest.skip("all switches were seen: the kernel runs BPF programs over process 1, too")
+    own = [line["thread"] for line in run.lines("thread") if line["role"] == "workload"]
+    rows = run.table("thread_time")
+    waits = rows[np.isin(rows["thread"], own) & (rows["state"] == state(run, "runnable"))]
+    unknown = enum_value(run.out / "thread_time.rec", "thread_role", "unknown")
+    assert waits["ns"].sum() > 1000 * MS
+    assert waits["ns"][waits["by"] == unknown].sum() < 1 * MS
