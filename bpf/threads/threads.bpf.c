@@ -221,7 +221,7 @@ __noinline int add_wait(struct thread_slot *slot, struct thread_counts *count)
  * since. Called before the run is added, so that sums come in order.
  */
 static __separate int add_wait_of_run(struct thread_slot *slot, struct task_struct *task,
-					struct thread_counts *count)
+				      struct thread_counts *count)
 {
 	enum thread_state state = slot->key.state;
 

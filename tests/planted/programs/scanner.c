@@ -17,9 +17,8 @@ int main(int argc, char **argv)
 		return 2;
 	useconds_t each_us = strtoul(argv[2], NULL, 10);
 	int group = fanotify_init(FAN_CLASS_CONTENT, O_RDONLY);
-	if (group < 0 ||
-	    fanotify_mark(group, FAN_MARK_ADD | FAN_MARK_FILESYSTEM, FAN_OPEN_PERM, AT_FDCWD,
-			  argv[1])) {
+	if (group < 0 || fanotify_mark(group, FAN_MARK_ADD | FAN_MARK_FILESYSTEM, FAN_OPEN_PERM,
+				       AT_FDCWD, argv[1])) {
 		perror("scanner");
 		return 1;
 	}
