@@ -228,5 +228,7 @@ def _measure_requests(
             times.result,
             with_disk_model,
         )
-    device = measure_devices(run, table, views.disks.distances, counters, times.result(), timeline, window)
+    device = measure_devices(
+        run, table, views.disks.distances, counters, times.result(), block.depth_queued, timeline, window
+    )
     return block, device

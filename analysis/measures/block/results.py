@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Results of the block table: throughput, seeks, latency, stages, streams, files, areas, owners.
+"""Results of the block table: throughput, seeks, latency, stages, streams, files, areas, owners, depth.
 
 Above volumes there are two views (view.py). Throughput, areas, owners and Q2C are then those of the bios to
-the volumes; all else is of the disks' requests. Measures of the times come from a second thread (times.py).
+the volumes; all else is of the disks' requests. Measures of the times come from a second thread (times.py),
+but for the depth queued, which this thread has time for.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from analysis.measures.block.throughput import Throughput, measure_throughput
 from analysis.measures.block.times import BlockTimes, LatencyResults
 from analysis.measures.block.view import Views
 from analysis.measures.common.timeline import Timeline
+from analysis.measures.device import queue_depth
 from analysis.rundir.devices import with_requests
 from analysis.rundir.layout import Geometry
 from analysis.rundir.run import Run
@@ -50,6 +52,7 @@ class BlockResults:
     orders: list[seek_cost.OrderRow]
     files: files.Files
     areas: areas.AreaResults | None  # None: the file system's layout is not known
+    depth_queued: queue_depth.Depth
     owners: request_owners.Owners | None  # None: who submitted the requests is not known
     disk_owners: request_owners.Owners | None = None  # of the disks' requests; on bare disks the same
 
@@ -89,6 +92,7 @@ def measure_block(
     orders = seek_cost.by_order(block, distances.rows, queue_order, sizes, with_disk_model)
     del queue_order
     top_files = files.measure_files(run, block, distances, stream_results.continues, paths, owner_column)
+    depth_queued = queue_depth.in_all(block, timeline)
     time_results = times()
     if owners is not None:
         owners = request_owners.with_latency(
@@ -109,6 +113,7 @@ def measure_block(
         orders=orders,
         files=top_files,
         areas=area_results,
+        depth_queued=depth_queued,
         owners=owners,
         disk_owners=disk_owners,
     )

@@ -44,7 +44,6 @@ class BlockTimes:
     sizes: dict[str, distribution.Quantiles]  # by class
     stages: stages.StageResults
     depth_at_device: queue_depth.Depth
-    depth_queued: queue_depth.Depth
     utilization: utilization.Utilization  # as if all requests went to one device
 
 
@@ -73,7 +72,6 @@ def measure_times(views: Views, timeline: Timeline, stop_ns: int) -> BlockTimes:
         sizes=sizes,
         stages=stage_results,
         depth_at_device=depth,
-        depth_queued=queue_depth.in_all(block, timeline),
         utilization=busy,
     )
 

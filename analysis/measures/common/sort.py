@@ -27,7 +27,7 @@ def _sorted_rows(rows: I64, t: I64) -> I64:
     if high - low >= 1 << (62 - bits):
         return np.asarray(rows[np.argsort(t, kind="stable")])
     keys = (t - low) << bits | np.arange(t.size)  # sorting these is faster than sorting indices
-    keys.sort()
+    keys.sort(kind="stable")  # timsort: they are nearly in order
     return np.asarray(rows[keys & ((1 << bits) - 1)])
 
 

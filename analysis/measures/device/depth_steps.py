@@ -27,7 +27,7 @@ def in_order(times: I64, among: npt.NDArray[np.bool_]) -> I64:
         for at in parts(chosen_times.size - 1)
     ):
         return chosen_times
-    return np.sort(chosen_times)
+    return np.sort(chosen_times, kind="stable")  # timsort: nearly in order they are sorted five times as fast
 
 
 def steps(begin: I64, end: I64, zero_ns: int) -> Iterator[tuple[I64, I64]]:
@@ -49,7 +49,7 @@ def steps(begin: I64, end: I64, zero_ns: int) -> Iterator[tuple[I64, I64]]:
         np.clip(events, -FAR, FAR, out=events)
         events <<= 1
         events[: b1 - b0] |= 1
-        events.sort()
+        events.sort(kind="stable")  # timsort merges the two
         depths = ((events & 1) << 1) - 1
         depths[0] += depth
         np.cumsum(depths, out=depths)

@@ -44,6 +44,7 @@ def measure_devices(
     distances: Distances,
     counters: list[OwnCounter],
     times: BlockTimes,
+    depth_queued: queue_depth.Depth,
     timeline: Timeline,
     window: Window,
 ) -> DeviceResults:
@@ -54,7 +55,7 @@ def measure_devices(
         counters=counters,
         rows=by_device(block, distances, devices, timeline) if len(devices) > 1 else [],
         series=by_time(block, distances, devices, timeline) if len(devices) > 1 else [],
-        depth=DepthResults(times.depth_at_device, times.depth_queued),
+        depth=DepthResults(times.depth_at_device, depth_queued),
         utilization={
             device.number: times.utilization
             if is_one
