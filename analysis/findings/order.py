@@ -2,8 +2,8 @@
 """The order of findings: the costliest losses first, then what bounds the work and small losses.
 
 Without another cause there always is a bound: a loss comes before it unless the loss is the smaller one and
-little of the wall time. What is part of a finding before it comes after all others that are not small: its
-seconds are stated. Last is what costs nothing, and says what the run can't tell.
+little of the wall time or beside that bound. What is part of a finding before it comes after all others that
+are not small: its seconds are stated. Last is what costs nothing, and says what the run can't tell.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from analysis.findings.overlap import parts_of
 from analysis.measures.ledger import Ledger
 
 LEAST_BEFORE_BOUNDS = 0.1  # of the wall time: less is little
+LEAST_OF_BOUND = 0.15  # of what bounds the work: so is less than this of it
 SMALL = 0.05  # of the wall time
 LAST = 2
 
@@ -33,10 +34,12 @@ def ordered(
     findings: Sequence[Finding], kinds: Mapping[str, Kind], ledger: Ledger
 ) -> tuple[list[Finding], dict[int, int]]:
     """The findings, and the numbers (from 1) of those that are part of another: of which. kinds: by key."""
+    bound_s = max((one.cost.value_s for one in findings if kinds[one.kind].is_bound), default=0.0)
+    least_s = max(LEAST_BEFORE_BOUNDS * ledger.wall_s, LEAST_OF_BOUND * bound_s)
 
     def rank(finding: Finding) -> tuple[int, float, int]:
         kind, cost_s = kinds[finding.kind], finding.cost.value_s
-        tier = 0 if cost_s >= LEAST_BEFORE_BOUNDS * ledger.wall_s and not kind.is_bound else 1
+        tier = 0 if cost_s >= least_s and not kind.is_bound else 1
         tier = LAST if kind.is_caveat and not cost_s else tier
         return tier, -cost_s, kind.order
 

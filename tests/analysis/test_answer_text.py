@@ -75,13 +75,14 @@ def test_views_come_after_the_findings_whose_time_they_have() -> None:
     assert [one.cost.value_s for one in in_order] == [30.0, 9.0, 20.0, 1.0] and part_of == {3: 1}
 
 
-@pytest.mark.parametrize(("loss_s", "bound_s"), [(4.1, 30.0), (13.0, 27.2), (3.0, 2.0)])
+@pytest.mark.parametrize(("loss_s", "bound_s"), [(4.1, 27.0), (6.8, 30.0), (13.0, 27.2), (3.0, 2.0)])
 def test_a_loss_comes_before_the_bound(loss_s: float, bound_s: float) -> None:
     assert first_of(loss_s, bound_s) == loss_s
 
 
-def test_a_loss_that_is_less_and_little_comes_after_the_bound() -> None:
-    assert first_of(3.9, 4.5) == 4.5
+@pytest.mark.parametrize(("loss_s", "bound_s"), [(3.9, 4.5), (4.4, 33.0)])
+def test_a_loss_that_is_less_and_little_comes_after_the_bound(loss_s: float, bound_s: float) -> None:
+    assert first_of(loss_s, bound_s) == bound_s
 
 
 def first_of(loss_s: float, bound_s: float) -> float:
