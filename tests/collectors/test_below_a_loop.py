@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from analysis.tables.rec import open_recording
+from tests.collectors.known_run import unseen_so_far
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import needs_btf, recording
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 
-READS, SIZE = 64, 256 * 1024
+READS, SIZE = 512, 256 * 1024
 
 
 def counters_of(dev: int) -> list[int]:
@@ -40,7 +41,7 @@ def test_disk_below_has_its_time_within_the_requests(tmp_path: Path) -> None:
             check=True,
             capture_output=True,
         )
-        before = counters_of(dev)
+        before, process_1 = counters_of(dev), unseen_so_far()
         with recording(tmp_path, "--collect", "block", "--disk", disk.name) as run:
             subprocess.run(
                 ["dd", f"if={disk.path}", "of=/dev/null", f"bs={SIZE}", f"count={READS}", "iflag=direct"],
@@ -48,13 +49,16 @@ def test_disk_below_has_its_time_within_the_requests(tmp_path: Path) -> None:
                 capture_output=True,
             )
             run.stop()
-        after = counters_of(dev)
+        after, hidden_ns = counters_of(dev), unseen_so_far().ran_ns - process_1.ran_ns
     recorded = open_recording(tmp_path / "block.rec", "block")
     rows = np.concatenate([chunk.copy() for chunk in recorded.chunks()])
     reads = rows[rows["op"] == next(code for code, op in recorded.enums["op"].items() if op == "read")]
     assert reads.size >= READS
     told = reads[reads["below_end_us"] > 0]
-    assert told.size >= 0.95 * reads.size  # a part of a merged request below leads to the first of them alone
+    length_ns = np.median((told["complete_ns"] - told["issue_ns"]).astype(np.int64))
+    # A part of a merged request below leads to the first of them alone. Here no BPF program runs in an
+    # interrupt over process 1: ends there are not seen.
+    assert told.size >= 0.95 * reads.size - hidden_ns / length_ns
     begin, end = (told[name].astype(np.int64) for name in ("below_start_us", "below_end_us"))
     length_us = (told["complete_ns"] - told["issue_ns"]).astype(np.int64) // 1000
     assert (begin <= end).all() and (end <= length_us).all()
