@@ -52,9 +52,12 @@ def where_of(time: WhyTime) -> Where:
     return Where(time.start_ns, max(time.end_ns, time.start_ns + 1), phases=time.phases)
 
 
-def count_of(number: int, one: str, many: str) -> str:
-    """1,024 requests."""
-    return f"{number:,} {one if number == 1 else many}"
+def woken_text(case: Case, time: WhyTime) -> list[str]:
+    """What of the time the readers waited for a CPU, once their reads had ended; empty: next to nothing."""
+    woken_s = case.ledger.seconds(time.woken_ns)
+    return (
+        [f"{seconds(woken_s)} of it until the reader, woken up, had a CPU."] if case.counts(woken_s) else []
+    )
 
 
 def ms(ns: float) -> str:

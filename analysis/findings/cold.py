@@ -18,11 +18,11 @@ from analysis.findings.at_device import (
     path_evidence,
     setting,
     where_of,
+    woken_text,
 )
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case
-from analysis.findings.wording import seconds
 from analysis.measures.at_device.split import Why
 from analysis.units import bytes_
 
@@ -47,9 +47,7 @@ def find_cold(case: Case, kind: str, why: Why, what: str) -> Sequence[Finding]:
         f"The disk read {bytes_(read)} in all, {bytes_(read / cold.requests)} for each{ahead};"
         f" {time.depth_on_path:.1f} requests were there at once.",
     ]
-    woken_s = case.ledger.seconds(cold.woken_ns)
-    if case.counts(woken_s):
-        because.append(f"{seconds(woken_s)} of it until the reader, woken up, had a CPU.")
+    because += woken_text(case, cold)
     sure, doubt = certainty_of(case, cost)
     return [
         Finding(

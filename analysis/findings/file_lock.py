@@ -13,11 +13,10 @@ from analysis.findings.sleeping import (
     calls_text,
     certainty_of,
     cost_of,
-    counted,
     ends_text,
     where_of,
 )
-from analysis.findings.wording import seconds
+from analysis.findings.wording import counted, seconds
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.wakers import NOT_LOGGED, wakers_of
 from analysis.tables import thread

@@ -14,11 +14,10 @@ from analysis.findings.sleeping import (
     call_names,
     certainty_of,
     cost_of,
-    counted,
     line_ns,
     where_of,
 )
-from analysis.findings.wording import seconds
+from analysis.findings.wording import counted, seconds
 from analysis.measures.critical_path.ends import text_of
 from analysis.measures.ledger import PATH
 from analysis.measures.waits.askers import Askers, askers_of

@@ -12,13 +12,12 @@ from analysis.findings.sleeping import (
     call_names,
     certainty_of,
     cost_of,
-    counted,
     line_ns,
     rate_evidence,
     stops,
     where_of,
 )
-from analysis.findings.wording import seconds
+from analysis.findings.wording import counted, seconds
 from analysis.measures.waits.explained import FROZEN
 from analysis.measures.waits.wakers import wakers_of
 

@@ -15,7 +15,6 @@ from analysis.findings.sleeping import (
     calls_text,
     certainty_of,
     cost_of,
-    counted,
     line_ns,
     rate_evidence,
     remedy_of,
@@ -23,7 +22,7 @@ from analysis.findings.sleeping import (
     stops_text,
     where_of,
 )
-from analysis.findings.wording import seconds
+from analysis.findings.wording import counted, seconds
 from analysis.measures.waits.by_others import slept_by_others
 from analysis.measures.waits.commits import is_tested
 from analysis.measures.waits.explained import FOR_SPACE, PLAIN

@@ -12,11 +12,10 @@ from analysis.findings.sleeping import (
     call_names,
     certainty_of,
     cost_of,
-    counted,
     ends_text,
     where_of,
 )
-from analysis.findings.wording import seconds
+from analysis.findings.wording import counted, seconds
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.wakers import NOT_LOGGED, wakers_of
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from analysis.findings.at_device import (
     certainty_of,
     cost_of,
-    count_of,
     device_time,
     disk_names,
     ms,
@@ -22,6 +21,7 @@ from analysis.findings.at_device import (
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
+from analysis.findings.wording import counted
 from analysis.measures.app.memory import increase
 from analysis.measures.at_device.split import Why
 from analysis.measures.block.again import pages_read_again
@@ -102,7 +102,7 @@ def _why(case: Case, evidence: list[Evidence]) -> tuple[list[str], str, str]:
         found.append(f"{bytes_(refaults)} read on the machine had been reclaimed (refaults).")
         evidence.append(Evidence("counter", {"name": REFAULTS}, "refaults", "B", float(refaults), None))
     if drops:
-        times = count_of(drops, "time", "times")
+        times = counted(drops, "time")
         found.insert(0, f"Somebody dropped the page cache {times} meanwhile (vm.drop_caches).")
         evidence.append(
             Evidence("counter", {"name": DROPS}, "drops of the page cache", "", float(drops), None)

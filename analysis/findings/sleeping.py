@@ -10,7 +10,7 @@ import numpy as np
 from analysis.causes.roles import WORKLOAD
 from analysis.findings.finding import Certainty, Cost, Evidence, Remedy, Where
 from analysis.findings.rule import Case
-from analysis.findings.wording import seconds
+from analysis.findings.wording import counted, seconds
 from analysis.measures.common.intervals import joined
 from analysis.measures.critical_path.sums import phase_of
 from analysis.measures.ledger import PATH
@@ -42,11 +42,6 @@ CALLS = {
     "pwrite64": "pwrite",
 }
 CALLS |= {"pread64": "pread", "getdents64": "getdents", "renameat": "rename", "renameat2": "rename"}
-
-
-def counted(number: int, word: str) -> str:
-    """1 sleep, 2 sleeps."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def cost_of(case: Case, ns: float, weak_ns: float = 0, more_ns: float = 0) -> Cost:

@@ -15,6 +15,7 @@ from analysis.findings.at_device import (
     path_evidence,
     setting,
     where_of,
+    woken_text,
 )
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import why_no_ram
@@ -45,10 +46,7 @@ def _find(case: Case) -> Sequence[Finding]:
     ]
     if ahead_kb is not None:
         because.append(f"Readahead of {disk}: {ahead_kb:,} kB.")
-    if case.counts(case.ledger.seconds(small.woken_ns)):
-        because.append(
-            f"{seconds(case.ledger.seconds(small.woken_ns))} of it until the reader, woken up, had a CPU."
-        )
+    because += woken_text(case, small)
     if case.counts(case.ledger.seconds(small.gap_ns)):
         because.append(
             f"{seconds(case.ledger.seconds(small.gap_ns))} of it by the requests alone, while switches were"

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from analysis.findings.at_device import (
     certainty_of,
     cost_of,
-    count_of,
     device_time,
     disk_names,
     ms,
@@ -19,7 +18,7 @@ from analysis.findings.at_device import (
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
-from analysis.findings.wording import seconds
+from analysis.findings.wording import counted, seconds
 from analysis.measures.at_device.split import Why
 
 KEY = "standstill"
@@ -41,7 +40,7 @@ def _find(case: Case) -> Sequence[Finding]:
             kind=KEY,
             what=f"{disk_names(case)} stood still {often}: {case.of_wall(cost.value_s)}.",
             because=[
-                f"It had {count_of(still.requests, 'request', 'requests')} and completed none for"
+                f"It had {counted(still.requests, 'request')} and completed none for"
                 f" {seconds(longest_ns / 1e9)}{'' if number == 1 else ' at the longest'}; else it completed"
                 f" one every {ms(still.usual_ns)} (median).",
             ],

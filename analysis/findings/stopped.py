@@ -12,6 +12,7 @@ from analysis.causes.roles import WORKLOAD
 from analysis.causes.rules import STOPPED
 from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
+from analysis.findings.wording import counted
 from analysis.measures.critical_path.results import PathResults
 from analysis.measures.ledger import PATH
 from analysis.measures.waits.wakers import wakers_by
@@ -40,7 +41,7 @@ def find(case: Case) -> Sequence[Finding]:
     place = max(waits, key=lambda one: one.ns).waited.place if waits else ""
     start, end, by = _seen(case, path)
     let_go = f"; let go on by {', '.join(by[:2])}" if by else ""
-    because = [f"{count:,} stop{'' if count == 1 else 's'}, the longest {units.ns(longest)}{let_go}."]
+    because = [f"{counted(count, 'stop')}, the longest {units.ns(longest)}{let_go}."]
     return [
         Finding(
             kind=KEY,

@@ -14,12 +14,11 @@ from analysis.findings.sleeping import (
     accounts,
     certainty_of,
     cost_of,
-    counted,
     line_ns,
     remedy_of,
     where_of,
 )
-from analysis.findings.wording import seconds
+from analysis.findings.wording import counted, seconds
 from analysis.measures.critical_path.ends import text_of
 from analysis.measures.ledger import CPU, OTHERS, READY_LINE
 from analysis.measures.waits.explained import FOREIGN

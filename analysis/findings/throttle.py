@@ -13,12 +13,11 @@ from analysis.findings.sleeping import (
     accounts,
     certainty_of,
     cost_of,
-    counted,
     remedy_of,
     stops,
     where_of,
 )
-from analysis.findings.wording import seconds
+from analysis.findings.wording import counted, seconds
 from analysis.measures.at_device.written_for import dirtied_by_others, own_dirtied
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.meanwhile import is_inside

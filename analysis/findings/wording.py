@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the sentences of findings have figures."""
+"""Figures as the sentences of findings have them."""
 
 from __future__ import annotations
 
@@ -9,3 +9,8 @@ def seconds(value: float) -> str:
     if 0 < value < 0.01:
         return f"{value * 1e3:.1f} ms"
     return f"{value:.1f} s" if value >= 10 else f"{value:.2f} s"
+
+
+def counted(number: int, word: str) -> str:
+    """1 sleep, 2 sleeps."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

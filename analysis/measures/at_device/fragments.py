@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.measures.common.intervals import joined
 from analysis.measures.critical_path.stretches import Mask
 from analysis.tables.block import SECTOR_BYTES, Block
 from analysis.tables.store import I64
@@ -78,14 +79,12 @@ def fragments_of(block: Block, is_buffered_read: Mask, pid: I64 | None, ino: I64
     mine = np.flatnonzero(beyond > 0)
     if not mine.size:
         return None
-    mine = mine[np.argsort(first[mine], kind="stable")]
-    latest = np.maximum.accumulate(last[mine])
-    begins = np.concatenate(([True], first[mine][1:] > latest[:-1]))
-    span = np.cumsum(begins) - 1
+    begin, until = joined(first[mine], last[mine])
+    span = np.searchsorted(begin, first[mine], "right") - 1
     in_pieces = np.isin(chain, mine)
     return Fragments(
-        begin=first[mine][begins],
-        end=np.concatenate((latest[np.flatnonzero(begins)[1:] - 1], latest[-1:])),
+        begin=begin,
+        end=until,
         more_ns=np.bincount(span, beyond[mine] * each_ns).astype(np.int64),
         requests=int(np.count_nonzero(in_pieces)),
         bytes=int(size[in_pieces].sum()),
