@@ -60,6 +60,11 @@ def count(value: int | None) -> str:
     return f"{value:,}" if abs(value) < 10**12 else rate(float(value))
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: 1 sleep, 2,048 sleeps."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def seconds(value: float) -> str:
     """Seconds without the unit."""
     return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"

@@ -9,10 +9,10 @@ from analysis.findings.at_device import device_time, remedy
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
 from analysis.findings.remedies import words_of
 from analysis.findings.rule import Case, Rule
-from analysis.findings.wording import counted, seconds
+from analysis.findings.wording import seconds
 from analysis.measures.at_device.split import Why
 from analysis.rundir.mounted import mount_options
-from analysis.units import bytes_
+from analysis.units import bytes_, counted
 
 KEY = "data_journal"
 OPTION, ORDERED = "data=journal", "data=ordered"

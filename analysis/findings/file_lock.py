@@ -16,10 +16,11 @@ from analysis.findings.sleeping import (
     ends_text,
     where_of,
 )
-from analysis.findings.wording import counted, seconds
+from analysis.findings.wording import seconds
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.wakers import NOT_LOGGED, wakers_of
 from analysis.tables import thread
+from analysis.units import counted
 
 KEY = "file_lock"
 MOST = 3  # holders that are named

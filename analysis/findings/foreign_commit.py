@@ -17,7 +17,7 @@ from analysis.findings.sleeping import (
     line_ns,
     where_of,
 )
-from analysis.findings.wording import counted, seconds
+from analysis.findings.wording import seconds
 from analysis.measures.critical_path.ends import text_of
 from analysis.measures.ledger import PATH
 from analysis.measures.waits.askers import Askers, askers_of
@@ -25,7 +25,7 @@ from analysis.measures.waits.explained import FOREIGN
 from analysis.measures.waits.sleeps import Sleeps
 from analysis.measures.waits.wakers import wakers_of
 from analysis.rundir.tested import tested_filesystem
-from analysis.units import bytes_
+from analysis.units import bytes_, counted
 
 KEY = "foreign_commit"
 WHAT = {  # {}: commits

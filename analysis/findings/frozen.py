@@ -17,9 +17,10 @@ from analysis.findings.sleeping import (
     stops,
     where_of,
 )
-from analysis.findings.wording import counted, seconds
+from analysis.findings.wording import seconds
 from analysis.measures.waits.explained import FROZEN
 from analysis.measures.waits.wakers import wakers_of
+from analysis.units import counted
 
 KEY = "frozen"
 

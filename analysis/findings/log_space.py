@@ -22,7 +22,7 @@ from analysis.findings.sleeping import (
     stops_text,
     where_of,
 )
-from analysis.findings.wording import counted, seconds
+from analysis.findings.wording import seconds
 from analysis.measures.waits.by_others import slept_by_others
 from analysis.measures.waits.commits import is_tested
 from analysis.measures.waits.explained import FOR_SPACE, PLAIN
@@ -32,7 +32,7 @@ from analysis.measures.waits.sleeps import Sleeps
 from analysis.rundir.tested import tested_filesystem
 from analysis.tables import event, thread_time
 from analysis.tables.store import I64
-from analysis.units import bytes_
+from analysis.units import bytes_, counted
 
 KEY = "log_space"
 COMMITS = ("jbd2_commit", "xfs_log_force")

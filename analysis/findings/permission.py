@@ -15,9 +15,10 @@ from analysis.findings.sleeping import (
     ends_text,
     where_of,
 )
-from analysis.findings.wording import counted, seconds
+from analysis.findings.wording import seconds
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.wakers import NOT_LOGGED, wakers_of
+from analysis.units import counted
 
 KEY = "permission"
 MOST = 3  # programs that are named

@@ -21,13 +21,12 @@ from analysis.findings.at_device import (
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
-from analysis.findings.wording import counted
 from analysis.measures.app.memory import increase
 from analysis.measures.at_device.split import Why
 from analysis.measures.block.again import pages_read_again
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.memory import reclaim_of
-from analysis.units import bytes_
+from analysis.units import bytes_, counted
 
 KEY = "read_again"
 DROPS, REFAULTS, FREE = "vm.cache_drops", "vm.refault_bytes", "mem.free_bytes"

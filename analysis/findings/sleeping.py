@@ -10,7 +10,7 @@ import numpy as np
 from analysis.causes.roles import WORKLOAD
 from analysis.findings.finding import Certainty, Cost, Evidence, Remedy, Where
 from analysis.findings.rule import Case
-from analysis.findings.wording import counted, seconds
+from analysis.findings.wording import seconds
 from analysis.measures.common.intervals import joined
 from analysis.measures.critical_path.sums import phase_of
 from analysis.measures.ledger import PATH
@@ -19,7 +19,7 @@ from analysis.measures.waits.sleeps import Sleeps
 from analysis.tables import thread_time
 from analysis.tables.store import I64
 from analysis.tables.thread_rows import ASLEEP
-from analysis.units import bytes_, figures
+from analysis.units import bytes_, counted, figures
 
 AGREES = 0.05  # by so much two accounts of the same time may differ
 STOP_GAP_NS = 10_000_000  # sleeps closer than this are one stop

@@ -18,8 +18,9 @@ from analysis.findings.at_device import (
 from analysis.findings.finding import Evidence, Finding
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
-from analysis.findings.wording import counted, seconds
+from analysis.findings.wording import seconds
 from analysis.measures.at_device.split import Why
+from analysis.units import counted
 
 KEY = "standstill"
 

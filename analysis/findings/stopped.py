@@ -12,11 +12,11 @@ from analysis.causes.roles import WORKLOAD
 from analysis.causes.rules import STOPPED
 from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
-from analysis.findings.wording import counted
 from analysis.measures.critical_path.results import PathResults
 from analysis.measures.ledger import PATH
 from analysis.measures.waits.wakers import wakers_by
 from analysis.tables import wake
+from analysis.units import counted
 
 KEY = "stopped"
 HOW = {

@@ -18,13 +18,13 @@ from analysis.findings.sleeping import (
     remedy_of,
     where_of,
 )
-from analysis.findings.wording import counted, seconds
+from analysis.findings.wording import seconds
 from analysis.measures.critical_path.ends import text_of
 from analysis.measures.ledger import CPU, OTHERS, READY_LINE
 from analysis.measures.waits.explained import FOREIGN
 from analysis.measures.waits.flushes import flushes_in
 from analysis.measures.waits.sleeps import Sleeps
-from analysis.units import ns
+from analysis.units import counted, ns
 
 COMMIT = "commit"
 PARTS = {

@@ -17,13 +17,13 @@ from analysis.findings.sleeping import (
     stops,
     where_of,
 )
-from analysis.findings.wording import counted, seconds
+from analysis.findings.wording import seconds
 from analysis.measures.at_device.written_for import dirtied_by_others, own_dirtied
 from analysis.measures.waits.explained import PLAIN
 from analysis.measures.waits.meanwhile import is_inside
 from analysis.measures.waits.sleeps import Sleeps
 from analysis.tables import event, thread
-from analysis.units import bytes_
+from analysis.units import bytes_, counted
 
 KEY = "throttle"
 LEAST_OTHERS, MOST = 0.1, 0.5  # of what is made dirty: other programs are named, are in the finding's subject

@@ -9,8 +9,3 @@ def seconds(value: float) -> str:
     if 0 < value < 0.01:
         return f"{value * 1e3:.1f} ms"
     return f"{value:.1f} s" if value >= 10 else f"{value:.2f} s"
-
-
-def counted(number: int, word: str) -> str:
-    """1 sleep, 2 sleeps."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -202,8 +202,7 @@ def test_who_ran_while_a_thread_waited(program: Path, tmp_path: Path) -> None:
 
 
 def test_a_kworker_waits_for_a_cpu_for_the_work_it_then_runs(tmp_path: Path) -> None:
-    """
-    A loop device's worker is idle before each write. Waits for a CPU have no other work than its runs.
+    """A loop device's worker is idle before each write. Waits for a CPU have no other work than its runs.
 
     A kworker that is made meanwhile waits for its first runs without a work.
     """

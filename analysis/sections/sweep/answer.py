@@ -15,6 +15,7 @@ from analysis.measures.sweep.tracing_pairs import tracing_pairs
 from analysis.render.document import Section
 from analysis.sections.sweep import show
 from analysis.sections.sweep.spec import SweepSpec
+from analysis.units import counted
 
 SURE = 0.05
 MOST_NAMED = 6  # configurations of a group that are named
@@ -50,7 +51,7 @@ def _sentences(group: Group) -> list[str]:
     told = show.mean(best, ranking.unit)
     sentences = [
         f"{'best' if ranking.better else 'first'} by {what} ({show.better(ranking.better)}):"
-        f" {best.configuration.label}, {told} ({show.count(best.n, 'run')})"
+        f" {best.configuration.label}, {told} ({counted(best.n, 'run')})"
     ]
     others = ranking.rows[1:]
     if others and all(row.n == 1 for row in ranking.rows):
@@ -119,7 +120,7 @@ def _goal(data: SweepData) -> Sequence[str]:
         return [f"goal: every mean's half-width is at most {goal:g} %"]
     names = "; ".join(f"{one.label} ({why})" for one, why in short[:MOST_POINTS])
     more = f"; and {len(short) - MOST_POINTS} more" if len(short) > MOST_POINTS else ""
-    return [f"goal of {goal:g} % not reached by {show.count(len(short), 'configuration')}: {names}{more}"]
+    return [f"goal of {goal:g} % not reached by {counted(len(short), 'configuration')}: {names}{more}"]
 
 
 SECTIONS = (SweepSpec("answer", "Answer", 100, build_answer, essential=True),)

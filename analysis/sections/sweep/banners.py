@@ -7,6 +7,7 @@ from analysis.measures.sweep.data import SweepData
 from analysis.measures.sweep.drift import machine_drifts
 from analysis.sections.sweep import show
 from analysis.sections.sweep.missing_runs import planned
+from analysis.units import counted
 
 MOST_NAMED = 6
 
@@ -30,9 +31,9 @@ def make_banners(data: SweepData) -> list[str]:
             )
     failed = [task for task in sweep.tasks if task.outcome == "failed"]
     if failed:
-        banners.append(f"failed, without figures: {show.count(len(failed), 'run')} (see missing runs)")
+        banners.append(f"failed, without figures: {counted(len(failed), 'run')} (see missing runs)")
     if data.unreadable:
-        banners.append(f"done but unreadable: {show.count(len(data.unreadable), 'run')} (see missing runs)")
+        banners.append(f"done but unreadable: {counted(len(data.unreadable), 'run')} (see missing runs)")
     if any(group.virtual for group in data.groups):
         banners.append(
             "some runs were in a virtual machine: their times and rates are never compared with those outside"
@@ -50,6 +51,6 @@ def make_banners(data: SweepData) -> list[str]:
         )
     if data.losses:
         banners.append(
-            f"events were lost in {show.count(len(data.losses), 'run')}: figures marked * (see lost events)"
+            f"events were lost in {counted(len(data.losses), 'run')}: figures marked * (see lost events)"
         )
     return banners

@@ -100,11 +100,6 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{digits(value, 2)} %"
 
 
-def count(number: int, noun: str) -> str:
-    """A number of things: 1 run, 2 runs."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def better(direction: str) -> str:
     """Which values are better, as words."""
     return f"{direction} is better" if direction else "neither high nor low is better"
