@@ -113,6 +113,9 @@ override GENERATORS := $(patsubst workloads/generators/%.c,build/generators/%,$(
 override COMMON_OBJECTS := $(call objects_of,workloads/generators/common/*/*.c)
 override IMPORTER_SOURCES := $(wildcard analysis/importers/blktrace_reader/*.c)
 override TEXT_OBJECTS := $(call objects_of,analysis/importers/text_reader/*.c)
+override DRIVE_OBJECTS := $(call objects_of,workloads/drives/native/model/*.c)
+override DRIVE_SERVER_OBJECTS := $(call objects_of,workloads/drives/native/server/*.c)
+override DRIVE_COST_OBJECTS := $(call objects_of,workloads/drives/native/cost/*.c)
 override C_FILES = $(shell find analysis bpf collectors workloads tests -name '*.[ch]')
 override SHELL_FILES = .ci/run $(shell find collectors workloads tests -name '*.sh')
 
@@ -127,7 +130,8 @@ override DEPENDS = -MMD -MP -MF "$$new.d" -MT $@
 override RENAME = && mv -f "$$new" $@
 override RENAME_OBJECT = && mv -f "$$new.d" $(@:.o=.d) $(RENAME)
 
-build: build/recorder $(GENERATORS) build/guest-init build/import-blktrace build/text-to-blktrace build/blk-tracer
+build: build/recorder $(GENERATORS) build/guest-init build/import-blktrace build/text-to-blktrace build/blk-tracer \
+	build/drive-server build/drive-cost
 	@rm -f build/.said.*
 
 build/bpf/%.bpf.o: bpf/%.bpf.c Makefile | setup
@@ -172,6 +176,17 @@ build/text-to-blktrace: $(TEXT_OBJECTS)
 	@$(call SAY,LINK  $(@F))
 	$(Q)$(ASIDE) $(CC) $^ -o "$$new" $(RENAME)
 
+build/objects/workloads/drives/native/%.o: override CFLAGS += -I workloads/drives/native
+
+# Static: the server may not load anything while it stands for a disk, and the guest runs it too.
+build/drive-server: $(DRIVE_SERVER_OBJECTS) $(DRIVE_OBJECTS)
+	@$(call SAY,LINK  $(@F))
+	$(Q)$(ASIDE) $(CC) -static $^ -lm -pthread -o "$$new" $(RENAME)
+
+build/drive-cost: $(DRIVE_COST_OBJECTS) $(DRIVE_OBJECTS)
+	@$(call SAY,LINK  $(@F))
+	$(Q)$(ASIDE) $(CC) $^ -lm -o "$$new" $(RENAME)
+
 # Static: the guest reads each library of a dynamic program over 9p.
 build/guest-init: workloads/machines/init.c Makefile | setup
 	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
@@ -181,5 +196,6 @@ build/guest-init: workloads/machines/init.c Makefile | setup
 Makefile: ;
 # Dependencies of today's sources only: what a removed file left in build/ must not ask for that file.
 override GENERATOR_OBJECTS := $(call objects_of,workloads/generators/*.c workloads/generators/*/*.c)
-override COMPILED := $(BPF_OBJECTS) $(RECORDER_OBJECTS) $(BLKTRACE_OBJECTS) $(TEXT_OBJECTS) $(COMMON_OBJECTS) $(GENERATOR_OBJECTS)
+override COMPILED := $(BPF_OBJECTS) $(RECORDER_OBJECTS) $(BLKTRACE_OBJECTS) $(TEXT_OBJECTS) $(COMMON_OBJECTS) $(GENERATOR_OBJECTS) \
+	$(DRIVE_OBJECTS) $(DRIVE_SERVER_OBJECTS) $(DRIVE_COST_OBJECTS)
 -include $(wildcard $(COMPILED:.o=.d))
