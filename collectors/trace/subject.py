@@ -3,6 +3,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from collectors.privilege.ownership import may
 from collectors.privilege.sudo import owner
 from collectors.trace import fsck, mounted_layout, remount, resolve_paths, sysinfo
 from collectors.trace.context import RunContext
+from collectors.trace.power_cut import Drive
 from collectors.trace.recording import Recording
 from collectors.trace.run_dir import RunDirectory
 from collectors.trace.stack import Stack
@@ -38,6 +40,10 @@ class Subject(Protocol):
     stack: Stack  # the devices that are recorded
     numbers: list[str]  # "major:minor" of the file system; a mount of btrfs may add another one
     remounts: remount.Target | None  # None: not the run's own to unmount
+
+    @property
+    def drives(self) -> Sequence[Drive]:
+        """Return the emulated disks, the main one first."""
 
     def settle(self) -> None:
         """Write back dirty pages before the recording begins: of a run's own file systems, or if asked."""

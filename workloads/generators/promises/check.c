@@ -147,6 +147,8 @@ static void check_present(struct verdict *verdict, const struct told_name *name,
 	if (ledger_may_hold(name, number) && number != 0) {
 		if (file != NULL && has_promised(verdict, path, number, file, text, bytes))
 			verdict->kept += file->synced > 0;
+	} else if (!name->is_touched) {
+		broken(verdict, "%s is there, and was never made", path);
 	} else if (name->count == 1 && name->holders[0].file == 0) {
 		broken(verdict, "%s is there again, and its removal was synced", path);
 	} else {
