@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from collectors.host import blockdev, signals
 from collectors.privilege.sudo import TREE, enter_as, owner
 from collectors.trace.context import RunContext
 from collectors.trace.remount import Target
 from workloads.cli.options import Options
+from workloads.disks.drive_server import DriveServer
 from workloads.system import mounts
 from workloads.system.command import end_with_session, find_program
 from workloads.system.errors import MachineError, RunError, UserError
@@ -34,28 +35,6 @@ _CUT_SECONDS = 5.0  # for a disk's line about a cut that was ordered
 _VERDICT_BYTES = 64 << 10
 _SHOWN = 10
 _SUMMED = ("dirty_bytes", "kept_bytes", "lost_bytes")
-
-
-class Drive(Protocol):
-    """An emulated disk that can lose its power (workloads/disks/drive_server.py)."""
-
-    name: str
-
-    @property
-    def output(self) -> int:
-        """Return the descriptor that is readable once the disk tells of a cut."""
-
-    def cut(self, when: str, keep: str, seed: int, is_torn: bool = False) -> dict[str, Any]:
-        """Arm a cut, or make one now."""
-
-    def disarm(self) -> dict[str, Any]:
-        """Take back a cut that has not happened."""
-
-    def take_cut(self, seconds: float = 0.0) -> dict[str, Any] | None:
-        """Return the line of a cut that has happened."""
-
-    def power_on(self) -> dict[str, Any]:
-        """Give the disk its power again."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +57,7 @@ class PowerCut:
     """The power cut of one run, and what became of the file system."""
 
     def __init__(
-        self, context: RunContext, wanted: Wanted, drives: Sequence[Drive], moved: Callable[[str], None]
+        self, context: RunContext, wanted: Wanted, drives: Sequence[DriveServer], moved: Callable[[str], None]
     ) -> None:
         """drives: of all emulated disks of the run; the first one's requests decide when the power goes."""
         self.happened = False
@@ -115,7 +94,7 @@ class PowerCut:
             self._keep([first, *(self._cut_now(drive) for drive in self._drives[1:])])
         return self.happened
 
-    def _cut_now(self, drive: Drive) -> dict[str, Any]:
+    def _cut_now(self, drive: DriveServer) -> dict[str, Any]:
         answer = drive.cut("now", self._wanted.keep, self._wanted.seed, self._wanted.is_torn)
         return answer if "cut_ns" in answer else drive.take_cut(_CUT_SECONDS) or {}
 
@@ -231,7 +210,7 @@ class PowerCut:
 
 
 def planned(
-    context: RunContext, options: Options, drives: Sequence[Drive], moved: Callable[[str], None]
+    context: RunContext, options: Options, drives: Sequence[DriveServer], moved: Callable[[str], None]
 ) -> PowerCut | None:
     """Return the power cut that the options ask; None: none. drives: the run's emulated disks.
 
