@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from analysis.measures.results import measure
@@ -152,7 +153,7 @@ def test_io_graph_marks_the_cut_in_each_panel(tmp_path: Path) -> None:
     def marks(facts: dict[str, Any] | None, name: str) -> tuple[int, int]:
         figure = draw(write(tmp_path / name, facts))
         lines = [line for ax in figure.axes for line in ax.lines if line.get_color() == "#A00000"]
-        at = [line for line in lines if all(abs(x - 4.0) < 1e-6 for x in line.get_xdata())]
+        at = [line for line in lines if np.allclose(np.asarray(line.get_xdata(), dtype=float), 4.0)]
         return len(at), sum(text.get_text() == "power cut" for ax in figure.axes for text in ax.texts)
 
     panels, labels = marks(crash(), "cut")

@@ -2,8 +2,8 @@
 """CRASH_AT= and CRASH=: when an emulated disk loses its power, and what is kept of its write cache.
 
 CRASH_AT=12.5 (seconds after the workload's start), request:N, flush:N (as they come to the disk) or commit:N
-(the middle of the N-th flush). CRASH=lost (default), some, some:SEED or all, with ",torn": the write under the
-head is cut at a sector.
+(the middle of the N-th flush). CRASH=lost (default), some, some:SEED or all, with ",torn": the write under
+the head is cut at a sector.
 """
 
 import re
@@ -37,8 +37,8 @@ def parse_crash_at(text: str) -> dict[str, object]:
         is_valid = re.fullmatch(r"\d{1,6}(\.\d{1,9})?", text) is not None and float(text) <= _MOST_SECONDS
     if not is_valid:
         raise OptionError(
-            f"CRASH_AT={text} is no moment: give seconds after the workload's start (12.5), request:N, flush:N "
-            f"or commit:N"
+            f"CRASH_AT={text} is no moment: give seconds after the workload's start (12.5), request:N, "
+            f"flush:N or commit:N"
         )
     return {"crash_at": text}
 
