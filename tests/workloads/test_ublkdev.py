@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""ublk devices by their mark: layouts against the kernel's headers, the ring on this kernel, no driver, no fault."""
+"""ublk devices by their mark: layouts against the kernel's headers, the ring on this kernel."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_layouts_equal_the_kernels_headers(tmp_path: Path) -> None:
 
 
 def test_ring_gives_commands_to_drivers() -> None:
-    """/dev/null takes every command (Linux 6.2), a directory of proc none: the ring brings back both answers."""
+    """/dev/null takes every command (Linux 6.2), a file of proc none: the ring brings both answers."""
     try:
         ring = ublkdev._Ring()
     except OSError as error:
