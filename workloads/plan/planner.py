@@ -106,7 +106,7 @@ def check_room(options: Options) -> None:
     if options.fs is None:
         return
     workload = catalog.load(options.wl, options.wl_variant) if options.wl else None
-    _check_space(_disks_as_given(options, workload))
+    disks.check_room(_disks_as_given(options, workload))
 
 
 def _workload_argv(
@@ -235,7 +235,7 @@ def _plan_disks(
 ) -> tuple[PlannedDisk, ...]:
     """Return the disks, after checks of space, safety, scheduler and size; a real device has its own size."""
     planned = _disks_as_given(options, workload)
-    _check_space(planned)
+    disks.check_room(planned)
     targets, warnings = real_disks.check(options, planned)
     notes.warnings += warnings
     if targets and os.geteuid() != 0:
@@ -257,9 +257,3 @@ def _plan_disks(
             f"{show_size(sum(sizes))}"
         )
     return tuple(planned)
-
-
-def _check_space(planned: list[PlannedDisk]) -> None:
-    """Raise MachineError if the disk files, or the RAM disks, do not fit."""
-    for kind in ("file", "ram"):
-        disks.check_space(kind, disks.bytes_of(planned, kind))
