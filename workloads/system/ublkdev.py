@@ -14,6 +14,7 @@ import errno
 import mmap
 import os
 import struct
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ _CQE = struct.Struct("=QiI")
 # _IOR('u', number, struct ublksrv_ctrl_cmd) and _IOWR().
 _GET_DEV_INFO, _STOP_DEV = 0x80207502, 0xC0207507
 _DEL_DEV, _DEL_DEV_ASYNC = 0xC0207505, 0x80207514
+_GET_FEATURES, _FEATURES_BYTES = 0x80207513, 8  # Linux 6.5
+_USER_COPY = 1 << 7  # the feature that our server needs, Linux 6.5, too
 _INFO_BYTES = 64  # struct ublksrv_ctrl_dev_info
 _INFO_MARK_OFFSET = 32  # its ublksrv_flags, "for ublksrv internal use, invisible to ublk driver"
 
@@ -110,6 +113,12 @@ class _Control:
         self._run(_GET_DEV_INFO, number, ctypes.addressof(info), _INFO_BYTES)
         return int(struct.unpack_from("=Q", info.raw, _INFO_MARK_OFFSET)[0])
 
+    def features(self) -> int:
+        """Return the features of the driver, a bit each. Raises OSError: the driver is too old to say."""
+        bits = ctypes.create_string_buffer(_FEATURES_BYTES)
+        self._run(_GET_FEATURES, 0, ctypes.addressof(bits), _FEATURES_BYTES)
+        return int.from_bytes(bits.raw, sys.byteorder)
+
     def remove(self, number: int) -> None:
         """Stop a device and remove it; its number may be free a moment later only. Raises OSError."""
         self._run(_STOP_DEV, number)
@@ -136,6 +145,19 @@ def _opened() -> Iterator[_Control]:
             ring.close()
     finally:
         os.close(file)
+
+
+def why_not() -> str:
+    """Return why devices cannot be made here, in a few words; "" if they can."""
+    release = os.uname().release
+    if not CONTROL.exists():
+        return f"Linux {release} has no ublk_drv"
+    try:
+        with _opened() as control:
+            has_user_copy = bool(control.features() & _USER_COPY)
+    except OSError as error:
+        return f"ublk_drv of Linux {release} cannot be used ({(error.strerror or '').lower()})"
+    return "" if has_user_copy else f"ublk_drv of Linux {release} is too old"
 
 
 def find(mark: int) -> list[int]:

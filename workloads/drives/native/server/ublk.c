@@ -28,9 +28,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/service.h"
-#include "server/transport.h"
-#include "server/uring.h"
+#include "service.h"
+#include "transport.h"
+#include "uring.h"
 
 /* Linux 6.4, 2d786e66c966 "block: ublk: switch to ioctl command encoding"; Debian 12 has the header of 6.1. */
 #ifndef UBLK_U_CMD_ADD_DEV

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* An io_uring by system calls; uring.h says what for. */
-#include "server/uring.h"
+#include "uring.h"
 
 #include <errno.h>
 #include <stdatomic.h>
