@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <linux/ublk_cmd.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -74,6 +75,8 @@
 #define WAY_IN_NS  10000
 #define WAY_OUT_NS 15000
 
+#define REMOVAL_S 5
+
 struct ublk {
 	struct transport transport; /* first: its address is ours */
 	int control, device, wake;
@@ -82,6 +85,7 @@ struct ublk {
 	size_t descriptors_bytes;
 	struct uring ring; /* of run() */
 	pthread_t thread;  /* that runs run() */
+	sem_t removed;	   /* run() has ended */
 	uint64_t wakes;	   /* what the eventfd counted; unused */
 	int results[TAGS];
 	/* Answered tags for run(), in order: tag + 1, or 0. A tag is in it once, so it never overflows. */
@@ -373,13 +377,22 @@ static int run(struct transport *transport, struct service *service, char error[
 	uring_close(&ublk->ring);
 	(void)close(ublk->device);
 	remove_device(ublk);
+	sem_post(&ublk->removed);
 	return result;
 }
 
 /* The disk goes, as if it were pulled out; requests that are underway are answered first. */
 static void stop(struct transport *transport)
 {
-	(void)command((struct ublk *)transport, UBLK_U_CMD_STOP_DEV, NULL, 0);
+	struct ublk *ublk = (struct ublk *)transport;
+	struct timespec until;
+
+	if (command(ublk, UBLK_U_CMD_STOP_DEV, NULL, 0))
+		return; /* the session removes it by its mark */
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += REMOVAL_S;
+	while (sem_clockwait(&ublk->removed, CLOCK_MONOTONIC, &until) && errno == EINTR)
+		;
 }
 
 struct transport *ublk_transport(uint64_t bytes, bool has_cache, uint64_t mark, char error[256])
@@ -404,6 +417,7 @@ struct transport *ublk_transport(uint64_t bytes, bool has_cache, uint64_t mark, 
 		.answer = answer,
 		.stop = stop,
 	};
+	sem_init(&ublk->removed, 0, 0);
 	ublk->wake = eventfd(0, EFD_CLOEXEC);
 	ublk->control = open("/dev/ublk-control", O_RDWR | O_CLOEXEC);
 	if (ublk->control < 0 || ublk->wake < 0) {
