@@ -28,7 +28,8 @@ FILE = "test_ublk_disk"
 # Writes that reach the disk at once, and later; reads that the page cache does not have.
 COMMAND = (
     "for i in 1 2 3 4 5; do head -c 200000 /dev/urandom >kept$i; sync kept$i; done;"
-    " head -c 3000000 /dev/zero >late; sync; dd if=late of=/dev/null bs=64k iflag=direct 2>/dev/null; sha256sum kept*"
+    " head -c 3000000 /dev/zero >late; sync; dd if=late of=/dev/null bs=64k iflag=direct 2>/dev/null;"
+    " sha256sum kept*"
 )
 
 
