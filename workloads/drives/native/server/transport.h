@@ -42,11 +42,14 @@ struct transport {
 	uint32_t tags;
 	uint64_t sectors; /* of the disk */
 	/*
-	 * Calibrated for the kernel's way, without the copying of data: the host's submission happened so long before
-	 * arrival_ns, and the host has the answer so long after answer() began. The service takes both off.
+	 * The kernel's way, without waking threads up and without copying data: the host's submission happened so long
+	 * before arrival_ns, and the host has the answer so long after answer() began. The wakeups on each way: what one
+	 * takes the service measures. It takes all of this off, so that the host sees the drive's own time.
 	 */
 	int64_t way_in_ns;
 	int64_t way_out_ns;
+	uint32_t wakes_in;
+	uint32_t wakes_out;
 	/* Receives and submits until the device is gone (0), or -1 with a line in `error`. */
 	int (*run)(struct transport *transport, struct service *service, char error[256]);
 	/*
