@@ -163,6 +163,11 @@ def bytes_of(disks: Sequence[PlannedDisk], kind: str) -> int:
     return sum(disk.size_bytes for disk in disks if disk.kind == kind)
 
 
+def has_files(disks: Sequence[PlannedDisk]) -> bool:
+    """Return whether any of the disks has a file in the scratch directory."""
+    return any(disk.kind in ("file", "hdd") for disk in disks)
+
+
 def _set_schedulers(own: Sequence[str], sched: str, janitor: Janitor, undo: list[int]) -> None:
     """Set the I/O scheduler of the run's own disks, or of those below volumes. own: names in sysfs."""
     users = in_use.read()  # with the loop devices that were made
