@@ -60,6 +60,7 @@ class EmulatedDisk:
             self.server.ask("stats", _CHECK_SECONDS)
         except MachineError:
             self._abort(fuse)
+            self.server.kill()
         self._janitor.undo_one(loop)
         self._janitor.undo_one(fuse)
         self.server.stop()
