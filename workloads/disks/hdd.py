@@ -139,6 +139,20 @@ def open_hdd(
     return disk
 
 
+def crowding(count: int) -> str | None:
+    """Return a warning if so many emulated disks want more CPUs than this machine has; else None.
+
+    Each has a thread that must run the moment a reply is due, whatever the workload does.
+    """
+    cpus = len(os.sched_getaffinity(0))
+    if count <= cpus:
+        return None
+    return (
+        f"{count} emulated disks want a CPU each to be on time, and this machine has {cpus}: replies may be "
+        f"late, which the run measures; give fewer disks, or TIME=0.5"
+    )
+
+
 def _queue_depth(parameters: str) -> int:
     """Return the number of requests among which the drive chooses."""
     values = (line.split() for line in parameters.splitlines())
