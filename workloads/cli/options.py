@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from workloads.cli.crash_options import LOST, Crash
 from workloads.cli.on_option import On
 from workloads.cli.with_options import With
 
@@ -138,6 +139,8 @@ class Options:
     sched: str | None = None
     has_flushes: bool = True  # FLUSH
     dirty_bytes: int | None = None  # DIRTY; None: the machine's own limit
+    crash_at: str | None = None  # CRASH_AT: when the power is cut; None: never
+    crash: Crash = LOST  # CRASH: what the cut keeps
     threads: int | None = None
     scale: str = "default"
     mem_bytes: int | None = None
