@@ -6,6 +6,7 @@ sectors a track, a table of seeks, skews). README.md describes the keys; the for
 """
 
 import functools
+import itertools
 import math
 import os
 import stat
@@ -136,7 +137,7 @@ def load(name: str) -> DriveModel:
     elif name in names():
         text = (_HERE / f"{name}.toml").read_bytes()
     else:
-        raise OptionError(f"{name} is not a drive: {nearest(name, names())}, or ./FILE.toml")
+        raise OptionError(f"{name} is not a drive, and no ./FILE.toml: {nearest(name, names())}")
     try:
         described = tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -155,8 +156,8 @@ def _read_of_user(path: Path) -> bytes:
             text = content.read(_FILE_MOST_BYTES + 1)
     except OSError as error:
         raise OptionError(
-            f"{path} cannot be read: {(error.strerror or '').lower()}; name a TOML file of a drive, or one of "
-            f"{', '.join(names())}"
+            f"{path} cannot be read: {(error.strerror or '').lower()}; name a TOML file of a drive, or a drive "
+            f"of make list"
         ) from None
     if len(text) > _FILE_MOST_BYTES:
         raise OptionError(
@@ -253,10 +254,11 @@ class _Reader:
     def _zones_of_rates(
         self, revolution_ns: float, surfaces: int, track_skew: float, cylinder_skew: float
     ) -> tuple[tuple[int, int], ...]:
-        """Zones of equal numbers of cylinders whose sustained rates fall in steps from the outer to the inner.
+        """Zones of equal numbers of cylinders, with sustained rates in equal steps from outer to inner.
 
-        A cylinder is read in surfaces + (surfaces - 1) track skews + a cylinder skew revolutions. The sectors of a
-        track fall linearly with the cylinder, as bit density is the same everywhere; cylinders follow from size_bytes.
+        Bit density is the same everywhere, so the sectors of a track fall linearly with the cylinder. A
+        cylinder is read in surfaces + (surfaces - 1) track skews + one cylinder skew revolutions. How many
+        cylinders there are follows from size_bytes.
         """
         outer = self._number("zones", "outer_mb_per_s", 0.1, 10_000) * 1e6
         inner = self._number("zones", "inner_mb_per_s", 0.1, 10_000) * 1e6
@@ -286,8 +288,7 @@ class _Reader:
     def _seek_table(self, cylinders: int) -> tuple[tuple[int, int], ...]:
         """seek.table: [cylinders, ms] each; or the curve through three times that a data sheet has.
 
-        a sqrt(d - 1) + b (d - 1) + c, with the given times of one cylinder, of a third of the stroke's cylinders in
-        the mean over random pairs, and of the full stroke (Lee and Katz, 1993).
+        See curve().
         """
         if "table" in self._section("seek"):
             rows = self._pairs("seek", "table", _MOST_SEEKS)
@@ -314,7 +315,7 @@ class _Reader:
             }
         )
         times = [a * math.sqrt(distance - 1) + b * (distance - 1) + one for distance in points]
-        if any(later < earlier for earlier, later in zip(times, times[1:], strict=False)):
+        if any(later < earlier for earlier, later in itertools.pairwise(times)):
             self._fail("has seek times that no growing curve passes: give seek.table")
         return tuple((distance, round(ms * _MS)) for distance, ms in zip(points, times, strict=True))
 
@@ -382,8 +383,8 @@ def _is_finite(value: object) -> bool:
 def curve(one_ms: float, mean_ms: float, full_ms: float, last: int) -> tuple[float, float]:
     """Return a and b of the seek curve a sqrt(d - 1) + b (d - 1) + one_ms, d = 1 to last cylinders.
 
-    Lee and Katz, "An Analytic Performance Model of Disk Arrays", SIGMETRICS 1993: the mean over random pairs of
-    cylinders is mean_ms, the longest full_ms.
+    The mean over random pairs of cylinders is mean_ms, the longest full_ms (Lee and Katz, "An Analytic
+    Performance Model of Disk Arrays", SIGMETRICS 1993).
     """
     a = (-10 * one_ms + 15 * mean_ms - 5 * full_ms) / (3 * math.sqrt(last))
     b = (7 * one_ms - 15 * mean_ms + 8 * full_ms) / (3 * last)
