@@ -509,6 +509,7 @@ static void start_media(struct drive *drive, uint32_t number)
 	*work = (struct work){ .slot = number, .segment = LOOK_AHEAD_NONE };
 	begin_service(drive, slot, service);
 	service->overhead_ns = overhead_left_ns(drive, slot);
+	service->by_head = true;
 	if (continues) {
 		start_continuation(drive, slot);
 		return;
@@ -597,6 +598,7 @@ static void start_destage(struct drive *drive)
 		      extent->sectors, true, &run);
 	work->service = (struct drive_service){
 		.op = DRIVE_OP_DESTAGE,
+		.by_head = true,
 		.sector = extent->sector,
 		.sectors = run.sectors,
 		.queued = drive->queued,
