@@ -156,7 +156,7 @@ def _read_of_user(path: Path) -> bytes:
             text = content.read(_FILE_MOST_BYTES + 1)
     except OSError as error:
         raise OptionError(
-            f"{path} cannot be read: {(error.strerror or '').lower()}; name a TOML file of a drive, or a drive "
+            f"{path} cannot be read ({(error.strerror or '').lower()}): name a TOML file, or a drive "
             f"of make list"
         ) from None
     if len(text) > _FILE_MOST_BYTES:
