@@ -54,6 +54,7 @@ struct drive_service {
 	enum drive_op op;
 	enum drive_how how;
 	bool fua;
+	bool by_head; /* it kept the head busy from start to end; else the electronics alone served it */
 	uint64_t sector;
 	uint32_t sectors;
 	uint32_t queued;   /* requests that the drive had, this one too, when this one was chosen */
