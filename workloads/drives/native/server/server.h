@@ -68,7 +68,8 @@ struct service {
 	int64_t spun_ns; /* in the window that began at spin_window_ns: spinning is no more than a tenth of it */
 	int64_t spin_window_ns;
 
-	/* Calibrated from the service thread's own sleeps: the median of what waking up takes. */
+	/* Calibrated from the service thread's own sleeps: the median of what waking a thread up takes. */
+	atomic_int_least64_t woken_ns;
 	double wake_ns;
 	/* And from the answers themselves. */
 	double answer_ns;      /* of one without data */

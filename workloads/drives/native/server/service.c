@@ -24,8 +24,10 @@
 void service_wake(struct service *service)
 {
 	atomic_fetch_add(&service->wake, 1);
-	if (atomic_load(&service->is_asleep))
+	if (atomic_load(&service->is_asleep)) {
+		atomic_store(&service->woken_ns, now_ns());
 		syscall(SYS_futex, &service->wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	}
 }
 
 static uint32_t bytes_of(const struct request *request)
@@ -33,11 +35,16 @@ static uint32_t bytes_of(const struct request *request)
 	return request->sectors * SECTOR_BYTES;
 }
 
+static int64_t wakes_out_ns(const struct service *service)
+{
+	return (int64_t)(service->wake_ns * service->transport->wakes_out);
+}
+
 /* An answer is given so long before it is due. */
 static int64_t lead_ns(const struct service *service, uint32_t bytes)
 {
-	return (int64_t)(service->answer_ns + service->answer_ns_byte * bytes +
-			 service->wake_ns * service->transport->wakes_out);
+	return (int64_t)(service->answer_ns + service->answer_ns_byte * bytes) +
+	       wakes_out_ns(service);
 }
 
 /* Answers of reads only carry bytes. */
@@ -229,9 +236,10 @@ static void answer(struct service *service, uint32_t at)
 	struct page_list pages = slot->pages;
 	struct record_row *row = slot->row;
 	int64_t due = slot->due_ns;
+	int64_t wakes_out = wakes_out_ns(service);
 	int error = slot->error;
 	bool has_data = request.op == DRIVE_OP_READ && !error;
-	int64_t began, ended;
+	int64_t began, ended, reply;
 
 	if (!error && request.op != DRIVE_OP_READ)
 		error = service->media_error;
@@ -248,13 +256,15 @@ static void answer(struct service *service, uint32_t at)
 				   has_data ? slot->pieces : NULL,
 				   has_data ? (int)slot->piece_count : 0);
 	ended = now_ns();
+	/* The host has it once its CPU and thread are awake: late is what the host sees as late. */
+	reply = ended + wakes_out;
 	if (row) {
-		row->reply_ns = ended;
+		row->reply_ns = reply;
 		record_ready(row);
 	}
 	pthread_mutex_lock(&service->lock);
 	if (due) {
-		lateness_add(&service->lateness, ended - due);
+		lateness_add(&service->lateness, reply - due);
 		calibrate(service, ended - began, answered_bytes(&request));
 	}
 	pages_give_all(&service->pages, &pages);
@@ -326,10 +336,9 @@ static void sleep_until(struct service *service, int64_t until, unsigned int see
 				       .tv_nsec = sleep_to % NS_PER_S };
 
 		atomic_store(&service->is_asleep, true);
-		if (syscall(SYS_futex, &service->wake, FUTEX_WAIT_BITSET_PRIVATE, seen,
-			    sleep_to == INT64_MAX ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY) &&
-		    errno == ETIMEDOUT)
-			learn_wake(service, now_ns() - sleep_to);
+		if (!syscall(SYS_futex, &service->wake, FUTEX_WAIT_BITSET_PRIVATE, seen,
+			     sleep_to == INT64_MAX ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY))
+			learn_wake(service, now_ns() - atomic_load(&service->woken_ns));
 		atomic_store(&service->is_asleep, false);
 	}
 	if (spin && until != INT64_MAX)
