@@ -62,7 +62,7 @@ class EmulatedDisks(Running):
                     self.failed = True
                     self._warn(error.message)
                 continue
-            self._rows += int(stats.get("rows", stats.get("requests", 0)))
+            self._rows += int(stats.get("rows_written", 0))
             self._rows_lost += int(stats.get("rows_lost", 0))
             late_ns = int(stats.get("late_p99_ns", 0))
             entry["kept_time"] = {**stats, "is_kept": late_ns <= LATE_P99_NS_MOST}

@@ -20,6 +20,7 @@ from workloads.disks import in_use, queue, safety, virtio
 from workloads.disks.drive_server import DriveServer
 from workloads.disks.hdd import Emulated as Emulated
 from workloads.disks.hdd import EmulatedDisk, open_hdd
+from workloads.disks.hdd import crowding as crowding
 from workloads.disks.in_use import Users
 from workloads.disks.loop import open_loop
 from workloads.disks.loop import scratch_directory as scratch_directory
@@ -143,6 +144,8 @@ def open_disk(
         if not has_flushes:
             settings = (queue.stop_flushes(str(disk.facts["name"]), janitor) for disk in opened.values())
             undo += [number for number in settings if number is not None]
+            for served in emulated:
+                queue.restore_read_ahead(str(served.facts["name"]))
         opened = {
             serial: replace(disk, facts={**disk.facts, **queue.facts(str(disk.facts["name"]))})
             for serial, disk in opened.items()

@@ -125,6 +125,10 @@ class DriveServer:
                 pass
         return answer
 
+    def kill(self) -> None:
+        """Kill the server: the disk loses its power, and fails every request from then on."""
+        self._process.kill()
+
     def why_ended(self) -> str:
         """Return how the process ended, and the last line it wrote on stderr."""
         try:

@@ -63,6 +63,7 @@ class EmulatedDisk:
             self.server.ask("stats", _CHECK_SECONDS)
         except MachineError:
             self._abort()
+            self.server.kill()
         self._way.detach()
         self.server.stop()
         self._janitor.undo_one(self._process)
@@ -136,6 +137,20 @@ def open_hdd(
     number = os.stat(disk.path).st_rdev
     server.set_device((os.major(number), os.minor(number)))
     return disk
+
+
+def crowding(count: int) -> str | None:
+    """Return a warning if so many emulated disks want more CPUs than this machine has; else None.
+
+    Each has a thread that must run the moment a reply is due, whatever the workload does.
+    """
+    cpus = len(os.sched_getaffinity(0))
+    if count <= cpus:
+        return None
+    return (
+        f"{count} emulated disks want a CPU each to be on time, and this machine has {cpus}: replies may be "
+        f"late, which the run measures; give fewer disks, or TIME=0.5"
+    )
 
 
 def _queue_depth(parameters: str) -> int:

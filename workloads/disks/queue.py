@@ -28,6 +28,7 @@ _SETTINGS = (
     "iostats",
 )
 _TAGS_LEAST, _TAGS_MOST = 4, 128  # BLKDEV_MIN_RQ; the tags of a loop device
+_READ_AHEAD = ("read_ahead_kb", "128")
 _FUSE_MOST_KB = 1024  # of a request by FUSE; libata's own limit is 1280
 
 
@@ -152,8 +153,8 @@ def make_spinning(name: str, depth: int, scheduler: str | None) -> dict[str, str
         settings += [("scheduler", wanted), ("nr_requests", str(2 * tags))]
     if wanted != "bfq":  # which turns writeback throttling off
         settings.append(("wbt_lat_usec", "75000"))
-    # A change of max_sectors_kb sets read_ahead_kb, too. Disks of that kind know no discard.
-    settings += [("max_sectors_kb", str(_FUSE_MOST_KB)), ("read_ahead_kb", "128"), ("discard_max_bytes", "0")]
+    # Disks of that kind know no discard.
+    settings += [("max_sectors_kb", str(_FUSE_MOST_KB)), ("discard_max_bytes", "0"), _READ_AHEAD]
     refused = {}
     for setting, value in settings:
         path = directory(name) / setting
@@ -166,6 +167,12 @@ def make_spinning(name: str, depth: int, scheduler: str | None) -> dict[str, str
     if refused.get("rotational") or refused.get("scheduler"):
         raise MachineError(f"{name} cannot be set up as a spinning disk ({refused}): give DISK=file")
     return refused
+
+
+def restore_read_ahead(name: str) -> None:
+    """Set the read-ahead of a device that make_spinning() has set up again: other settings change it."""
+    setting, value = _READ_AHEAD
+    (directory(name) / setting).write_text(value)
 
 
 def offered(name: str) -> set[str]:

@@ -238,6 +238,8 @@ def _plan_disks(
     disks.check_room(planned)
     targets, warnings = real_disks.check(options, planned)
     notes.warnings += warnings
+    crowded = disks.crowding(sum(disk.emulated is not None for disk in planned))
+    notes.warnings += [crowded] if crowded is not None else []
     if targets and os.geteuid() != 0:
         notes.unchecked.append("whether other users' programs hold the device: the run, as root, checks it")
     planned = [

@@ -276,6 +276,7 @@ static bool obey(struct service *service, char *line)
 	if (!count)
 		return true;
 	if (!strcmp(words[0], "stats") && count == 1) {
+		record_end();
 		say_stats(service);
 	} else if (!strcmp(words[0], "kernel") && count == 2) {
 		set_dev(words[1]);
