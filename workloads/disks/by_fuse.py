@@ -90,7 +90,7 @@ def _attach(target: Path, mark: str, janitor: Janitor) -> tuple[int, int]:
             f"run make build"
         ) from None
     try:
-        # Before Linux 6.16 a loop device takes the size that FUSE knows, and it knows none before it is asked.
+        # Before Linux 6.16 a loop device takes the size that FUSE knows: none, before it is asked.
         os.fstat(file)
         number, loop = new_loop(target, janitor, mark)
         is_direct = loopdev.attach(number, file, True, mark)
