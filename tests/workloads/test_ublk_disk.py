@@ -160,7 +160,7 @@ def test_random_writes_read_back_and_have_their_rows(disk: EmulatedDisk, tmp_pat
     rows = rows[(rows["arrival_ns"] >= begin_ns) & (rows["arrival_ns"] <= rows["reply_ns"])]
     counted = [new - old for new, old in zip(after, before, strict=True)]
     reads, read_sectors, writes, write_sectors, flushes = (counted[place] for place in (0, 2, 4, 6, 15))
-    # The kernel counts each flush as a write, too. Closing the device reads its first blocks, after all others.
+    # The kernel counts each flush as a write, too. Closing the device reads its first blocks, last.
     true = {"read": (reads, read_sectors), "write": (writes - flushes, write_sectors), "flush": (flushes, 0)}
     for name, (number, sectors) in true.items():
         of_kind = rows[rows["op"] == enum_value(path, "disk_op", name)]
