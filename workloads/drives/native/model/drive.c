@@ -318,7 +318,7 @@ static bool has_room(struct drive *drive, const struct drive_request *write)
 		write->sectors - extents_overlap(&drive->dirty, write->sector, write->sectors);
 
 	if (drive->dirty.sectors + in_flight(drive) + more > drive->capacity ||
-	    drive->dirty.count >= drive->params.write_cache_extents)
+	    drive->dirty.count + (in_flight(drive) > 0) >= drive->params.write_cache_extents)
 		return false;
 	return true;
 }
