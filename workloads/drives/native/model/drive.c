@@ -318,7 +318,7 @@ static bool has_room(struct drive *drive, const struct drive_request *write)
 		write->sectors - extents_overlap(&drive->dirty, write->sector, write->sectors);
 
 	if (drive->dirty.sectors + in_flight(drive) + more > drive->capacity ||
-	    drive->dirty.count >= drive->params.write_cache_extents)
+	    drive->dirty.count + (in_flight(drive) > 0) >= drive->params.write_cache_extents)
 		return false;
 	return true;
 }
@@ -413,7 +413,8 @@ static const struct head *head_of(const struct drive *drive)
 	return drive->ahead.active == LOOK_AHEAD_NONE ? &drive->head : &drive->ahead.head;
 }
 
-static int64_t positioning_ns(const struct drive *drive, const struct slot *slot)
+/* Time until the head is there; least_ns or more, if it is certainly not less. */
+static int64_t positioning_ns(const struct drive *drive, const struct slot *slot, int64_t least_ns)
 {
 	int64_t at_ns = drive->now_ns + overhead_left_ns(drive, slot), move_ns;
 
@@ -421,6 +422,8 @@ static int64_t positioning_ns(const struct drive *drive, const struct slot *slot
 		return 0;
 	move_ns = mechanics_move_ns(&drive->mechanics, head_of(drive), &slot->place,
 				    slot->request.op == DRIVE_OP_WRITE);
+	if (at_ns + move_ns - drive->now_ns >= least_ns)
+		return least_ns;
 	return move_ns + mechanics_turn_ns(&drive->mechanics, &slot->place, at_ns + move_ns) +
 	       at_ns - drive->now_ns;
 }
@@ -448,7 +451,7 @@ static uint32_t choose_request(const struct drive *drive)
 		     drive->now_ns - slot->admitted_ns > drive->params.most_age_ns))
 			return number;
 		cost = drive->params.scheduling == DRIVE_SSTF ? distance_of(drive, slot)
-							      : positioning_ns(drive, slot);
+							      : positioning_ns(drive, slot, least);
 		if (cost < least) {
 			least = cost;
 			chosen = number;
@@ -543,19 +546,21 @@ static void start_media(struct drive *drive, uint32_t number)
 	}
 }
 
-/* Time until the head can write the beginning of this extent. */
-static int64_t destage_positioning_ns(const struct drive *drive, uint32_t extent)
+/* Time until the head can write the beginning of this extent; least_ns, if it is not less. */
+static int64_t destage_positioning_ns(const struct drive *drive, uint32_t extent, int64_t least_ns)
 {
 	struct place place;
 	int64_t move_ns;
 
 	geometry_find(&drive->mechanics.geometry, drive->dirty.all[extent].sector, &place);
 	move_ns = mechanics_move_ns(&drive->mechanics, &drive->head, &place, true);
+	if (move_ns >= least_ns)
+		return least_ns;
 	return move_ns + mechanics_turn_ns(&drive->mechanics, &place, drive->now_ns + move_ns);
 }
 
 /* The extent that the head reaches first, of the nearest on both sides. There is one. */
-static uint32_t choose_extent(const struct drive *drive)
+static uint32_t choose_near(const struct drive *drive)
 {
 	uint32_t above = extents_at(&drive->dirty, drive->head_sector), below,
 		 chosen = EXTENTS_NONE;
@@ -564,7 +569,7 @@ static uint32_t choose_extent(const struct drive *drive)
 	below = extents_before(&drive->dirty, above);
 	for (int i = 0; i < NEIGHBOURS; i++) {
 		if (above != EXTENTS_NONE) {
-			cost = destage_positioning_ns(drive, above);
+			cost = destage_positioning_ns(drive, above, least);
 			if (cost < least) {
 				least = cost;
 				chosen = above;
@@ -572,13 +577,30 @@ static uint32_t choose_extent(const struct drive *drive)
 			above = extents_after(&drive->dirty, above);
 		}
 		if (below != EXTENTS_NONE) {
-			cost = destage_positioning_ns(drive, below);
+			cost = destage_positioning_ns(drive, below, least);
 			if (cost < least) {
 				least = cost;
 				chosen = below;
 			}
 			below = extents_before(&drive->dirty, below);
 		}
+	}
+	return chosen;
+}
+
+/* The same of the oldest extents. */
+static uint32_t choose_old(const struct drive *drive)
+{
+	uint32_t extent = extents_oldest(&drive->dirty), chosen = extent;
+	int64_t least = NEVER, cost;
+
+	for (uint32_t i = 0; i < drive->params.destage_window && extent != EXTENTS_NONE; i++) {
+		cost = destage_positioning_ns(drive, extent, least);
+		if (cost < least) {
+			least = cost;
+			chosen = extent;
+		}
+		extent = extents_newer(&drive->dirty, extent);
 	}
 	return chosen;
 }
@@ -592,7 +614,8 @@ static void start_destage(struct drive *drive)
 	struct run run;
 
 	stop_look_ahead(drive);
-	extent = &drive->dirty.all[choose_extent(drive)];
+	extent = &drive->dirty.all[drive->params.destage_window ? choose_old(drive)
+								: choose_near(drive)];
 	*work = (struct work){ .slot = NONE, .segment = LOOK_AHEAD_NONE };
 	mechanics_run(&drive->mechanics, &drive->head, drive->now_ns, extent->sector,
 		      extent->sectors, true, &run);

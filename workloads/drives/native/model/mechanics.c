@@ -12,11 +12,38 @@ static uint64_t mix(uint64_t seed)
 	return seed ^ (seed >> 31);
 }
 
+/* The point at or before this distance, or the first. */
+static uint32_t find_point(const struct mechanics *mechanics, uint32_t cylinders, uint32_t low,
+			   uint32_t high)
+{
+	while (high - low > 1) {
+		uint32_t middle = (low + high) / 2;
+
+		if (mechanics->seeks[middle].cylinders <= cylinders)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void index_seeks(struct mechanics *mechanics)
+{
+	uint32_t last = mechanics->seeks[mechanics->seek_count - 1].cylinders;
+
+	while ((last >> mechanics->seek_shift) >= MECHANICS_PARTS)
+		mechanics->seek_shift++;
+	for (uint32_t part = 0; part <= MECHANICS_PARTS; part++)
+		mechanics->seek_parts[part] = (uint16_t)find_point(
+			mechanics, part << mechanics->seek_shift, 0, mechanics->seek_count);
+}
+
 void mechanics_init(struct mechanics *mechanics, const struct drive_params *params, uint64_t seed)
 {
 	geometry_init(&mechanics->geometry, params);
 	memcpy(mechanics->seeks, params->seeks, sizeof(mechanics->seeks));
 	mechanics->seek_count = params->seek_count;
+	index_seeks(mechanics);
 	mechanics->write_settle_ns = params->write_settle_ns;
 	mechanics->head_switch_ns = params->head_switch_ns;
 	mechanics->phase_ns = (int64_t)(mix(seed) % (uint64_t)mechanics->geometry.revolution_ns);
@@ -25,22 +52,18 @@ void mechanics_init(struct mechanics *mechanics, const struct drive_params *para
 int64_t mechanics_seek_ns(const struct mechanics *mechanics, uint32_t cylinders)
 {
 	const struct drive_seek *seeks = mechanics->seeks;
-	uint32_t low = 0, high = mechanics->seek_count;
+	uint32_t last = mechanics->seek_count - 1, part, low, high;
 
 	if (cylinders == 0)
 		return 0;
 	if (cylinders <= seeks[0].cylinders)
 		return seeks[0].ns;
-	while (high - low > 1) {
-		uint32_t middle = (low + high) / 2;
-
-		if (seeks[middle].cylinders <= cylinders)
-			low = middle;
-		else
-			high = middle;
-	}
-	if (high == mechanics->seek_count)
-		return seeks[low].ns;
+	if (cylinders >= seeks[last].cylinders)
+		return seeks[last].ns;
+	part = cylinders >> mechanics->seek_shift;
+	low = find_point(mechanics, cylinders, mechanics->seek_parts[part],
+			 mechanics->seek_parts[part + 1] + 1);
+	high = low + 1;
 	return seeks[low].ns + (seeks[high].ns - seeks[low].ns) *
 				       (int64_t)(cylinders - seeks[low].cylinders) /
 				       (int64_t)(seeks[high].cylinders - seeks[low].cylinders);

@@ -5,6 +5,9 @@
 
 #include "geometry.h"
 
+/* Parts of the table of seeks */
+#define MECHANICS_PARTS 1024
+
 struct head {
 	uint32_t cylinder;
 	uint32_t surface;
@@ -14,6 +17,9 @@ struct mechanics {
 	struct geometry geometry;
 	struct drive_seek seeks[DRIVE_MOST_SEEKS];
 	uint32_t seek_count;
+	/* the last point at or before the beginning of each of equal parts of the distances: the search begins there */
+	uint16_t seek_parts[MECHANICS_PARTS + 1];
+	uint32_t seek_shift;
 	int64_t write_settle_ns;
 	int64_t head_switch_ns;
 	int64_t phase_ns; /* angle of the platter at time 0 */

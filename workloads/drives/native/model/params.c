@@ -17,11 +17,12 @@ struct key {
 	size_t offset;
 	double least;
 	double most;
+	bool is_optional;
 };
 
-#define FIELD(name, kind, least, most)                                        \
-	{                                                                     \
-#name, kind, offsetof(struct drive_params, name), least, most \
+#define FIELD(name, kind, least, most)                                               \
+	{                                                                            \
+#name, kind, offsetof(struct drive_params, name), least, most, false \
 	}
 
 /* 10 s, an hour: no drive is slower; sums of them stay far from the end of 64 bits */
@@ -46,6 +47,8 @@ static const struct key keys[] = {
 	FIELD(write_cache_extents, U32, 0, 65536),
 	FIELD(destage_at, REAL, 0, 1),
 	FIELD(destage_idle_ns, NS, 0, HOUR_NS),
+	/* 0 without the line */
+	{ "destage_window", U32, offsetof(struct drive_params, destage_window), 0, 64, true },
 	FIELD(read_segments, U32, 0, 256),
 	FIELD(segment_sectors, U32, 0, 262144),
 };
@@ -308,7 +311,7 @@ int drive_params_read(FILE *text, struct drive_params *params, char error[DRIVE_
 	if (ferror(text))
 		return fault(error, "text", "is not readable");
 	for (size_t i = 0; i <= KEYS; i++) {
-		if (!seen[i])
+		if (!seen[i] && !(i < KEYS && keys[i].is_optional))
 			return fault(error, i < KEYS ? keys[i].name : "scheduling", "is missing");
 	}
 	return drive_params_check(params, error);

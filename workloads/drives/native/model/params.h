@@ -72,6 +72,12 @@ struct drive_params {
 	double destage_at;
 	/* destage_idle_ns: time without requests before destages begin by themselves */
 	int64_t destage_idle_ns;
+	/*
+	 * destage_window: among so many of the oldest dirty extents the drive chooses the next destage by position.
+	 * Without the line, or 0: among the nearest to the head, whatever their age (more than firmware does: a flush of
+	 * many scattered writes then takes less than in line with their number).
+	 */
+	uint32_t destage_window;
 	/* read_segments, segment_sectors: of read-ahead; 0 segments: none */
 	uint32_t read_segments;
 	uint32_t segment_sectors;
