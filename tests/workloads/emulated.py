@@ -54,6 +54,21 @@ class FastDrive:
         )
 
 
+@dataclass(frozen=True)
+class SataDrive(FastDrive):
+    """A drive of 7200 rpm with two zones."""
+
+    name: str = "sata"
+    capacity_bytes: int = (40000 * 1000 + 40000 * 500) * 4 * 512
+
+    def flat(self, size_bytes: int, offset_bytes: int) -> str:
+        """Return the parameters; sizes in bytes."""
+        text = super().flat(size_bytes, offset_bytes).replace("rpm 15000", "rpm 7200")
+        text = text.replace("zone 19999 1000", "zone 39999 1000\nzone 79999 500")
+        slow = "seek 1 800000\nseek 26000 8500000\nseek 79999 16000000"
+        return text.replace("seek 1 300000\nseek 19999 3000000", slow)
+
+
 @contextmanager
 def fast_disk(
     janitor: Janitor, size_bytes: int = 256 << 20, time: float = 1.0, record: Path | None = None
