@@ -54,19 +54,21 @@ class FastDrive:
         )
 
 
-@dataclass(frozen=True)
-class SataDrive(FastDrive):
-    """A drive of 7200 rpm with two zones."""
-
-    name: str = "sata"
-    capacity_bytes: int = (40000 * 1000 + 40000 * 500) * 4 * 512
-
-    def flat(self, size_bytes: int, offset_bytes: int) -> str:
-        """Return the parameters; sizes in bytes."""
-        text = super().flat(size_bytes, offset_bytes).replace("rpm 15000", "rpm 7200")
-        text = text.replace("zone 19999 1000", "zone 39999 1000\nzone 79999 500")
-        slow = "seek 1 800000\nseek 26000 8500000\nseek 79999 16000000"
-        return text.replace("seek 1 300000\nseek 19999 3000000", slow)
+# A drive of 7200 rpm with two zones, whose TOML file has all that there is to compute.
+SATA_TOML = """\
+title = "drive of a test"
+rpm = 7200
+surfaces = 4
+zones.table = [[39999, 1000], [79999, 500]]
+seek.table = [[1, 0.8], [26000, 8.5], [79999, 16.0]]
+seek.write_settle_ms = 0.1
+seek.head_switch_ms = 0.2
+skew = { track = 0.1, cylinder = 0.15 }
+electronics = { read_overhead_ms = 0.05, write_overhead_ms = 0.05, bus_mb_per_s = 300 }
+queue = { depth = 32, rule = "sptf", most_age_ms = 500 }
+write_cache = { bytes = 8388608, extents = 128, destage_at = 0.5, destage_idle_ms = 10 }
+read_ahead = { segments = 8, segment_bytes = 262144 }
+"""
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,9 +30,11 @@ import pytest
 
 from analysis.tables.rec import open_recording
 from tests.workloads.drive_arithmetic import Arithmetic
-from tests.workloads.emulated import SataDrive
+from tests.workloads.emulated import SATA_TOML
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import Disk, Emulated, PlannedDisk, open_disk
+from workloads.drives import model as models
+from workloads.drives.model import DriveModel, load
 
 pytestmark = pytest.mark.root
 WITHIN = 0.02
@@ -68,25 +71,25 @@ class Open:
 
 
 @contextmanager
-def opened(tmp_path: Path, offset_bytes: int = 0, size_bytes: int | None = None) -> Iterator[Open]:
-    drive = SataDrive()
-    planned = PlannedDisk(
-        "disk0", "hdd", size_bytes or drive.capacity_bytes, Emulated(drive, offset_bytes), used_bytes=1 << 20
-    )
+def opened(tmp_path: Path, drive: DriveModel, offset_bytes: int, size_bytes: int) -> Iterator[Open]:
+    planned = PlannedDisk("disk0", "hdd", size_bytes, Emulated(drive, offset_bytes), used_bytes=1 << 20)
     path = tmp_path / "disk_service.rec"
     with (
         path.open("ab+") as record,
         Janitor(tmp_path / "state") as janitor,
         open_disk([planned], "none", (), janitor, record=record.fileno()) as disk,
     ):
-        yield Open(disk, Arithmetic(drive.flat(planned.size_bytes, offset_bytes)), path)
+        yield Open(disk, Arithmetic(SATA_TOML), path)
 
 
 @pytest.fixture
 def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """A disk as large as its drive."""
+    """A disk as large as its drive, which is a file of the user's."""
     monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
-    with opened(tmp_path) as disk:
+    toml = tmp_path / "drive.toml"
+    toml.write_text(SATA_TOML)
+    drive = load(str(toml))
+    with opened(tmp_path, drive, 0, drive.capacity_bytes) as disk:
         yield disk
 
 
@@ -128,7 +131,7 @@ def assert_met(measured_ns: list[float], own_ns: list[float], expected_ns: list[
 def test_random_reads_take_seek_turn_and_transfer(whole: Open, tmp_path: Path) -> None:
     log = whole.latencies_ns(tmp_path / "log", "--rw=randread", "--bs=4k", "--number_ios=60")
     reads = served(whole.rows(), READ)
-    ends = predicted_ends_ns(whole.arithmetic, reads, whole.arithmetic.number("read_overhead_ns"))
+    ends = predicted_ends_ns(whole.arithmetic, reads, whole.arithmetic.read_overhead_ns)
     assert [sector for _, _, sector in log] == [int(row["sector"]) for row in reads]
     assert_met(
         [float(latency_ns) for _, latency_ns, _ in log[1:]],
@@ -145,27 +148,27 @@ def test_queued_reads_take_what_their_order_costs(whole: Open, tmp_path: Path) -
     reads = served(whole.rows(), READ)
     assert sorted(sector for _, _, sector in log) == sorted(int(row["sector"]) for row in reads)
     assert median(int(row["queued"]) for row in reads) >= 30
-    ends = predicted_ends_ns(whole.arithmetic, reads, whole.arithmetic.number("read_overhead_ns"))
+    ends = predicted_ends_ns(whole.arithmetic, reads, whole.arithmetic.read_overhead_ns)
     took_ms = max(end_ms for end_ms, _, _ in log)
     assert took_ms == pytest.approx((ends[-1] - float(reads[0]["arrival_ns"])) / 1e6, rel=WITHIN)
 
 
 @pytest.mark.parametrize("end", ["outer", "inner"])
-def test_sequential_reads_take_turns_and_skews(
+def test_sequential_reads_meet_the_data_sheet(
     end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OFFSET puts the disk at the drive's inner end."""
+    """The default drive's rates at both ends of its platters. OFFSET puts the disk at the inner end."""
     monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
-    size_bytes = 1 << 30
-    offset_bytes = SataDrive().capacity_bytes - size_bytes if end == "inner" else 0
-    with opened(tmp_path, offset_bytes, size_bytes) as disk:
+    drive, size_bytes = load("sata2007"), 1 << 30
+    offset_bytes = drive.capacity_bytes - size_bytes if end == "inner" else 0
+    with opened(tmp_path, drive, offset_bytes, size_bytes) as disk:
         log = disk.latencies_ns(
-            tmp_path / "log", "--rw=read", "--bs=1M", "--ioengine=libaio", "--iodepth=4", "--size=40M"
+            tmp_path / "log", "--rw=read", "--bs=1M", "--ioengine=libaio", "--iodepth=4", "--size=32M"
         )
-        predicted_ns = disk.arithmetic.sequential_ns(2048, 39 * 2048)
-    assert len(log) == 40
-    # From the end of the first MiB to the end of the last.
-    assert (log[-1][0] - log[0][0]) * 1e6 == pytest.approx(predicted_ns, rel=WITHIN)
+    stated = tomllib.loads(Path(models.__file__).with_name("models").joinpath("sata2007.toml").read_text())
+    rate = 31 * (1 << 20) / 1e6 / ((log[-1][0] - log[0][0]) / 1000)  # from the first end to the last
+    assert len(log) == 32
+    assert rate == pytest.approx(stated["zones"][f"{end}_mb_per_s"], rel=WITHIN)
 
 
 def test_synchronous_writes_in_a_row_take_a_turn_each(whole: Open) -> None:
