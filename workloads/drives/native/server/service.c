@@ -471,6 +471,8 @@ void service_submit(struct service *service, const struct request *request)
 			service_fail(service, slot, error);
 		else if (request->op == DRIVE_OP_READ)
 			media_read(service, slot);
+		/* The model turns to it now, and only then knows when it is due. */
+		advance(service);
 		if (error || service->done_count || step_at_ns(service) < service->sleeps_until_ns)
 			service_wake(service);
 	}
