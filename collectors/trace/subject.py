@@ -13,6 +13,7 @@ from collectors.privilege.ownership import may
 from collectors.privilege.sudo import owner
 from collectors.trace import fsck, mounted_layout, remount, resolve_paths, sysinfo
 from collectors.trace.context import RunContext
+from collectors.trace.emulated_disks import TABLE, EmulatedDisks
 from collectors.trace.recording import Recording
 from collectors.trace.run_dir import RunDirectory
 from collectors.trace.stack import Stack
@@ -20,7 +21,7 @@ from workloads import filesystems
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
-from workloads.disks import Disk, PlannedDisk, bytes_of, open_disk, queue, scratch_directory, writers
+from workloads.disks import Disk, PlannedDisk, has_files, open_disk, queue, scratch_directory, writers
 from workloads.filesystems import layout
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.plan.plan import Plan
@@ -82,7 +83,9 @@ class OwnFilesystem:
         self._janitor = janitor
         self._disk = _open_disks(context, plan.disks, plan.options, janitor, stack)
         self.stack = _stack_of_disks(context, self._disk, filesystem.filesystem.kernel_type)
-        has_file = bytes_of(plan.disks, "file") > 0 and not guest.inside()
+        if any(disk.server is not None for disk in self._disk.all):
+            recording.watch_disks(_watched(context, self._disk))
+        has_file = has_files(plan.disks) and not guest.inside()
         self._scratch = scratch_directory() if has_file else None
         self.directory.mkdir()
 
@@ -230,9 +233,13 @@ def _open_disks(
     stack: ExitStack,
 ) -> Disk:
     run = context.run
+    record: int | None = None
+    if any(disk.emulated is not None for disk in planned):
+        record = run.open_record(TABLE)
+        stack.callback(os.close, record)
     with context.step("disk", _describe(planned), "disk_s"):
         disk = stack.enter_context(
-            open_disk(planned, options.sched, options.erase, janitor, options.has_flushes)
+            open_disk(planned, options.sched, options.erase, janitor, options.has_flushes, record)
         )
     run.add(device=_facts(disk))
     for part in disk.all:
@@ -247,6 +254,13 @@ def _open_disks(
     return disk
 
 
+def _watched(context: RunContext, disk: Disk) -> EmulatedDisks:
+    facts = context.run.facts
+    entries = [facts["device"], *facts.get("more_devices", [])]
+    entries += [facts["journal_device"]] if disk.journal is not None else []
+    return EmulatedDisks(disk.all, entries, context.warn)
+
+
 def _describe(planned: tuple[PlannedDisk, ...]) -> str:
     """Return the disks' kinds and sizes as text: "file, 8G", or "file, 8G; journal: file, 256M"."""
     return "; ".join(
@@ -256,7 +270,8 @@ def _describe(planned: tuple[PlannedDisk, ...]) -> str:
 
 
 def _facts(disk: Disk) -> dict[str, object]:
-    below = blockdev.below_loop(Path(disk.path).name)
+    # Below an emulated disk is its server, whose own file is no part of the disk.
+    below = blockdev.below_loop(Path(disk.path).name) if disk.server is None else None
     return {
         **disk.facts,
         "dev": f"{disk.dev[0]}:{disk.dev[1]}",

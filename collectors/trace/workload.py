@@ -20,7 +20,7 @@ from workloads import dirty_limit
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
-from workloads.disks import bytes_of, scratch_directory
+from workloads.disks import has_files, scratch_directory
 from workloads.plan.plan import Plan
 from workloads.system import entrance, guest
 from workloads.system.errors import RunError
@@ -80,7 +80,7 @@ def run_workload(
     context.say("workload", plan.options.cmd if plan.options.cmd is not None else " ".join(argv))
     progress = _progress(context, plan)
     output = run.raw / "workload.out"
-    has_disk_file = plan.filesystem is not None and bytes_of(plan.disks, "file") > 0
+    has_disk_file = plan.filesystem is not None and has_files(plan.disks)
     scratch = scratch_directory() if has_disk_file and not guest.inside() else None
 
     def watch(seconds: float) -> None:
@@ -99,7 +99,9 @@ def run_workload(
         progress.end()
     results.end()
     if cpu_ns is not None:
-        run.facts["others"] = other_programs.compare(before, after, cpu_ns, recording.pids())
+        run.facts["others"] = other_programs.compare(
+            before, after, cpu_ns, recording.pids(), recording.emulator_pids()
+        )
     run.facts["clock"].update(workload_start_ns=ended.start_ns, workload_end_ns=ended.end_ns)
     run.facts["workload"] |= {
         "exit_status": ended.status,

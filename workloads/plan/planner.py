@@ -106,7 +106,7 @@ def check_room(options: Options) -> None:
     if options.fs is None:
         return
     workload = catalog.load(options.wl, options.wl_variant) if options.wl else None
-    _check_space(_disks_as_given(options, workload))
+    disks.check_room(_disks_as_given(options, workload))
 
 
 def _workload_argv(
@@ -235,9 +235,11 @@ def _plan_disks(
 ) -> tuple[PlannedDisk, ...]:
     """Return the disks, after checks of space, safety, scheduler and size; a real device has its own size."""
     planned = _disks_as_given(options, workload)
-    _check_space(planned)
+    disks.check_room(planned)
     targets, warnings = real_disks.check(options, planned)
     notes.warnings += warnings
+    crowded = disks.crowding(sum(disk.emulated is not None for disk in planned))
+    notes.warnings += [crowded] if crowded is not None else []
     if targets and os.geteuid() != 0:
         notes.unchecked.append("whether other users' programs hold the device: the run, as root, checks it")
     planned = [
@@ -257,9 +259,3 @@ def _plan_disks(
             f"{show_size(sum(sizes))}"
         )
     return tuple(planned)
-
-
-def _check_space(planned: list[PlannedDisk]) -> None:
-    """Raise MachineError if the disk files, or the RAM disks, do not fit."""
-    for kind in ("file", "ram"):
-        disks.check_space(kind, disks.bytes_of(planned, kind))
