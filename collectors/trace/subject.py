@@ -3,6 +3,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
 from workloads.disks import Disk, PlannedDisk, has_files, open_disk, queue, scratch_directory, writers
+from workloads.disks.drive_server import DriveServer
 from workloads.filesystems import layout
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.plan.plan import Plan
@@ -39,6 +41,10 @@ class Subject(Protocol):
     stack: Stack  # the devices that are recorded
     numbers: list[str]  # "major:minor" of the file system; a mount of btrfs may add another one
     remounts: remount.Target | None  # None: not the run's own to unmount
+
+    @property
+    def drives(self) -> Sequence[DriveServer]:
+        """Return the servers of the emulated disks, the main disk's first."""
 
     def settle(self) -> None:
         """Write back dirty pages before the recording begins: of a run's own file systems, or if asked."""
@@ -88,6 +94,11 @@ class OwnFilesystem:
         has_file = has_files(plan.disks) and not guest.inside()
         self._scratch = scratch_directory() if has_file else None
         self.directory.mkdir()
+
+    @property
+    def drives(self) -> Sequence[DriveServer]:
+        """Return the servers of the emulated disks."""
+        return [disk.server for disk in self._disk.all if disk.server is not None]
 
     def settle(self) -> None:
         """Write back the file system with the disks' files, and no other one of the machine."""
@@ -169,6 +180,7 @@ class UserDirectory:
     """A user's directory (DIR=). Other programs may use its file system: no mkfs, no unmount."""
 
     remounts: remount.Target | None = None
+    drives: Sequence[DriveServer] = ()
 
     def __init__(self, context: RunContext, directory: Path, options: Options, stack: ExitStack) -> None:
         """Look up the devices, or those of DEV=, which are recorded instead. Raises MachineError."""

@@ -98,6 +98,10 @@ class Janitor:
         marked = {"mark": mark} if mark else {}
         return self._add({"kind": "loop", "loop": number, "backing": str(backing), **marked})
 
+    def add_ublk(self, mark: int) -> int:
+        """List the ublk device that a server is about to make. mark: 64 random bits that it gets."""
+        return self._add({"kind": "ublk", "mark": mark})
+
     def add_cgroup(self, path: Path, own_mount: Path | None = None) -> int:
         """List a cgroup directory (v1 or v2) before it is made. Undo kills the processes in it.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.cleanup import guard
-from workloads.system import loopdev, mounts
+from workloads.system import loopdev, mounts, ublkdev
 from workloads.system.command import find_program, run_command, stderr_tail
 
 BUSY_SECONDS = 5.0
@@ -114,6 +114,14 @@ def _abort(connection: Path) -> None:
 def _undo_loop(entry: Entry) -> None:
     try:
         loopdev.remove(entry["loop"], Path(entry["backing"]), LOOP_BUSY_SECONDS, entry.get("mark", ""))
+    except TimeoutError as error:
+        raise StillBusy(str(error)) from error
+
+
+def _undo_ublk(entry: Entry) -> None:
+    """Remove the device that has the session's mark, whatever its number. Its server has ended by now."""
+    try:
+        ublkdev.remove(entry["mark"], BUSY_SECONDS)
     except TimeoutError as error:
         raise StillBusy(str(error)) from error
 
@@ -268,6 +276,7 @@ _UNDO: dict[str, Callable[[Entry], None]] = {
     "mount": _undo_mount,
     "fuse": _undo_mount,
     "loop": _undo_loop,
+    "ublk": _undo_ublk,
     "pool": _undo_pool,
     "cgroup": _undo_cgroup,
     "controller": _undo_controller,

@@ -21,6 +21,7 @@ _START_SECONDS = 60.0  # emulated CPUs of a virtual machine; locking its memory 
 _ANSWER_SECONDS = 30.0  # it answers between two requests; longer waits are a server that hangs
 _STOP_SECONDS = 5.0
 _LINE_BYTES_MOST = 1 << 20
+_NEVER_SECONDS = 10**9  # a cut that is armed for then takes the place of an earlier order
 
 
 class DriveServer:
@@ -88,6 +89,16 @@ class DriveServer:
         when: now, at=SECONDS, request=N, flush=N, commit=N. keep: what of the cache is kept: lost, some, all.
         """
         return self.ask(f"cut {when} {keep} {seed}{' torn' if is_torn else ''}")
+
+    def disarm(self) -> dict[str, Any]:
+        """Take back a power cut that was armed; one that has happened stays."""
+        return self.ask(f"cut at={_NEVER_SECONDS} lost 0")
+
+    @property
+    def output(self) -> int:
+        """Return the descriptor that is readable when the server tells of a cut."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
 
     def take_cut(self, seconds: float = 0.0) -> dict[str, Any] | None:
         """Return the line of a cut that has happened, once; None: none has within so many seconds."""

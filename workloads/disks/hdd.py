@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Emulated spinning disks: build/drive-server serves a file by FUSE, and a loop device lies on that file.
+"""Emulated spinning disks: build/drive-server stands for the drive, by the best way that this kernel has.
+
+That is ublk (by_ublk.py), else FUSE and a loop device (by_fuse.py); the model of the drive is the same.
 
 The server is a child of the session, outside of the workload's cgroup: a server that shares the workload's
 memory limit waits for its own write-back, and then not even SIGKILL ends it. It lives in the session's mount
@@ -7,16 +9,17 @@ namespace, so it sees what the session unmounts and keeps nothing busy.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from workloads.cleanup.janitor import Janitor
-from workloads.disks import queue
+from workloads.disks import by_ublk, queue, virtio
+from workloads.disks.by_fuse import ByFuse
+from workloads.disks.by_ublk import ByUblk
 from workloads.disks.drive_server import DriveServer
-from workloads.disks.loop import new_loop, private_scratch
-from workloads.system import loopdev, mounts
+from workloads.disks.loop import private_scratch
+from workloads.system import guest
 from workloads.system.errors import MachineError
 
 _CHECK_SECONDS = 20.0  # a server that gives no stats for so long hangs
@@ -51,24 +54,24 @@ class EmulatedDisk:
     server: DriveServer
     facts: Mapping[str, object]
     _janitor: Janitor
-    _listed: Sequence[int] = field(default=())  # in the janitor's list: mount, process, loop device
+    _way: ByFuse | ByUblk
+    _process: int  # in the janitor's list
 
     def close(self) -> None:
-        """Detach the loop device, unmount, and end the server. Raises MachineError."""
-        fuse, process, loop = self._listed
+        """Remove the device and what it lies on, and end the server. Raises MachineError."""
         try:
             self.server.ask("stats", _CHECK_SECONDS)
         except MachineError:
-            self._abort(fuse)
+            self._abort()
             self.server.kill()
-        self._janitor.undo_one(loop)
-        self._janitor.undo_one(fuse)
+        self._way.detach()
         self.server.stop()
-        self._janitor.undo_one(process)
+        self._janitor.undo_one(self._process)
+        self._way.forget()
 
-    def _abort(self, fuse: int) -> None:
+    def _abort(self) -> None:
         try:
-            self._janitor.abort_fuse(fuse)
+            self._way.abort()
         except OSError as error:
             raise MachineError(
                 f"the emulated disk {self.server.name} hangs and cannot be aborted "
@@ -90,34 +93,31 @@ def open_hdd(
     OptionError. After an error, janitor.undo() removes what was made.
     """
     parameters = emulated.model.flat(size_bytes, emulated.offset_bytes)
-    mark = f"{janitor.name}-{name}"
-    target = janitor.session_dir / name
-    arguments = [f"--bytes={size_bytes}", f"--time={emulated.time:g}"]
+    no_ublk = by_ublk.why_not()
+    way = ByFuse(name, janitor) if no_ublk else ByUblk(janitor)
+    arguments = [f"--bytes={size_bytes}", f"--time={emulated.time:g}", way.option]
     inherited: list[int] = []
     try:
         for option, file in (
             ("params", _text_file(parameters)),
             ("media", _media_file(name, size_bytes, janitor)),
-            ("fuse", _fuse_connection()),
         ):
             inherited.append(file)
             arguments.append(f"--{option}={file}")
-        target.touch(mode=0o600)
-        fuse = janitor.add_fuse(target, mark)
-        _mount(target, mark, inherited[-1])
         if record is not None:
             arguments.append(f"--record={record}")
-        server = DriveServer(name, arguments, [*inherited, *([] if record is None else [record])])
+        handed = [*inherited, *way.inherited, *([] if record is None else [record])]
+        server = DriveServer(name, arguments, handed)
         process = janitor.add_process(server.pid)
     finally:
-        # The server alone has them from now on: with its end the connection ends, and the disk with it.
+        way.hand_over()
         for file in inherited:
             os.close(file)
     server.wait_ready()
-    number, loop = _attach(target, mark, janitor)
-    refused = queue.make_spinning(f"loop{number}", _queue_depth(parameters), scheduler)
+    device = way.attach(server)
+    refused = queue.make_spinning(device, _queue_depth(parameters), scheduler)
     facts = {
-        "name": f"loop{number}",
+        "name": device,
         "kind": "hdd",
         "size_bytes": size_bytes,
         "direct_io": True,
@@ -127,15 +127,15 @@ def open_hdd(
             "parameters": parameters.splitlines(),
             "time": emulated.time,
             "offset_bytes": emulated.offset_bytes,
-            "transport": server.ready.get("transport", "fuse"),
-            "why": server.ready.get("why", ""),
+            "transport": way.name,
+            "why": no_ublk or "the kernel has ublk",
             "server": dict(server.ready),
             "queue_refused": refused,
         },
     }
-    disk = EmulatedDisk(f"/dev/loop{number}", server, facts, janitor, (fuse, process, loop))
-    device = os.stat(disk.path).st_rdev
-    server.set_device((os.major(device), os.minor(device)))
+    disk = EmulatedDisk(f"/dev/{device}", server, facts, janitor, way, process)
+    number = os.stat(disk.path).st_rdev
+    server.set_device((os.major(number), os.minor(number)))
     return disk
 
 
@@ -168,7 +168,12 @@ def _text_file(text: str) -> int:
 
 
 def _media_file(name: str, size_bytes: int, janitor: Janitor) -> int:
-    """Return a descriptor of a new, sparse file in the scratch directory, which has no name any more."""
+    """Return a descriptor of a new, sparse file in the scratch directory, which has no name any more.
+
+    In a virtual machine, of the disk that the host attached for it.
+    """
+    if guest.inside():
+        return virtio.open_media(name)
     path = private_scratch(janitor) / f"{janitor.name}-{name}.img"
     listed = janitor.add_file(path)
     try:
@@ -188,51 +193,3 @@ def _media_file(name: str, size_bytes: int, janitor: Janitor) -> int:
             f"give a smaller SIZE, or another directory in SEEKMETER_SCRATCH"
         ) from None
     return file
-
-
-def _fuse_connection() -> int:
-    try:
-        return os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-    except OSError as error:
-        raise MachineError(
-            f"/dev/fuse cannot be opened ({(error.strerror or '').lower()}), which DISK=hdd needs: "
-            f"modprobe fuse"
-        ) from None
-
-
-def _mount(target: Path, source: str, connection: int) -> None:
-    try:
-        mounts.mount_fuse_file(target, source, connection)
-    except OSError as error:
-        raise MachineError(
-            f"FUSE cannot be mounted on {target} ({(error.strerror or '').lower()}), which DISK=hdd needs: "
-            f"modprobe fuse; in a container give its root CAP_SYS_ADMIN"
-        ) from None
-
-
-def _attach(target: Path, mark: str, janitor: Janitor) -> tuple[int, int]:
-    """Put a loop device with direct I/O on the served file. Returns its number, and its entry's.
-
-    Without direct I/O the loop device has one request in flight, and the drive no queue to choose from.
-    """
-    try:
-        file = os.open(target, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise MachineError(
-            f"the emulated disk {target.name} cannot be opened ({(error.strerror or '').lower()}): "
-            f"run make build"
-        ) from None
-    try:
-        number, loop = new_loop(target, janitor, mark)
-        is_direct = loopdev.attach(number, file, True, mark)
-    except OSError as error:
-        raise MachineError(
-            f"/dev/loop{number} cannot be set up on {target}: {(error.strerror or '').lower()}"
-        ) from None
-    finally:
-        os.close(file)
-    if not is_direct:
-        raise MachineError(
-            f"/dev/loop{number} has no direct I/O on a FUSE file, which DISK=hdd needs: give DISK=file"
-        )
-    return number, loop

@@ -37,7 +37,8 @@ def format_plan(plan: Plan, stack: Sequence[str] = ()) -> list[str]:
     if plan.est_seconds is None:
         rows.append(("time", "as long as the command takes"))
     else:
-        rows.append(("time", f"about {show_seconds(plan.est_seconds)}"))
+        longer = ", and longer for the disk's seeks" if any(disk.emulated for disk in plan.disks) else ""
+        rows.append(("time", f"about {show_seconds(plan.est_seconds)}{longer}"))
     rows += [("left out", f"{option}: {reason}") for option, reason in plan.left_out.items()]
     if plan.to_install:
         packages = " ".join(plan.to_install)

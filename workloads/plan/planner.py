@@ -10,8 +10,9 @@ from pathlib import Path
 
 from workloads import catalog, cgroup, disks, filesystems
 from workloads.catalog import Workload
+from workloads.cli.drive_options import is_drive, parse_drive
 from workloads.cli.options import Options
-from workloads.disks import PlannedDisk
+from workloads.disks import Emulated, PlannedDisk
 from workloads.filesystems import Filesystem, OptionSet
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.machines.kernels import Kernel
@@ -225,9 +226,26 @@ def _disks_as_given(options: Options, workload: Workload | None) -> list[Planned
     else:
         size_bytes = workload.scales[options.scale].size_bytes if workload else CMD_SIZE_BYTES
     size_bytes = size_bytes // 4096 * 4096  # a loop device's size is whole blocks
-    kinds = (options.disk, *options.more_disks)
-    planned = [PlannedDisk(f"disk{number}", kind, size_bytes) for number, kind in enumerate(kinds)]
-    return planned + ([PlannedDisk("journal", options.journal, JOURNAL_BYTES)] if options.journal else [])
+    names = (options.disk, *options.more_disks)
+    planned = [
+        _disk_as_given(options, f"disk{number}", name, size_bytes) for number, name in enumerate(names)
+    ]
+    if options.journal:
+        planned.append(_disk_as_given(options, "journal", options.journal, JOURNAL_BYTES))
+    return planned
+
+
+def _disk_as_given(options: Options, serial: str, name: str, size_bytes: int) -> PlannedDisk:
+    """Return a disk of the command line; an emulated one is at most what its drive has left."""
+    if not is_drive(name):
+        return PlannedDisk(serial, name, size_bytes)
+    chosen = parse_drive("JOURNAL" if serial == "journal" else "DISK", name)
+    left_bytes = chosen.model.capacity_bytes - chosen.offset_bytes
+    if options.size_bytes is None or serial == "journal":
+        size_bytes = min(size_bytes, left_bytes)
+    emulated = Emulated(chosen.model, chosen.offset_bytes, options.time)
+    chosen.model.flat(size_bytes, chosen.offset_bytes)  # refuses a disk that the drive has no room for
+    return PlannedDisk(serial, "hdd", size_bytes, emulated)
 
 
 def _plan_disks(
