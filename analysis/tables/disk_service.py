@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The disk_service table: what an emulated disk did for each request, and for each write of its cache.
 
-The disk's server writes the rows itself. Times are those of the drive's model on the run's clock (TIME= is divided
-out), but for reply_ns: when the server really answered.
+The disk's server writes the rows itself. Times are those of the drive's model on the run's clock (TIME= is
+divided out), but for reply_ns: when the server really answered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAR_NS = 1 << 61  # a later time is none; sums of two times stay within 63 bits
 
 @dataclass(frozen=True)
 class DiskService:
-    """The disk_service table as numpy columns. Rows without sound times have pieces of 0, and are not timed."""
+    """The disk_service table as numpy columns. Rows without sound times are not timed; their pieces are 0."""
 
     arrival_ns: I64  # of a destage: 0
     start_ns: I64
@@ -102,29 +102,31 @@ TABLE = TableSpec(
             "transfer_ns",
             "int",
             "ns",
-            "of start to end: from or to the platter; where how is not media, over the bus, or until read-ahead has"
-            " it",
+            "of start to end: from or to the platter; where how is not media, over the bus, or until"
+            " read-ahead has it",
         ),
         Column("wait_ns", "int", "ns", "of start to end: of a flush, until the cache is on the platter"),
         Column("sector", "int", "512 B sectors", "first sector, as the host numbers it"),
         Column("dev", "int", "major<<20|minor", "device, as in block"),
         Column("sectors", "int", "512 B sectors", "length; 0 for a flush"),
         Column("cylinder", "int", "", "cylinder of the head afterwards"),
-        Column("queued", "int", "requests", "requests that the disk had when it chose this one, this one too"),
+        Column(
+            "queued", "int", "requests", "requests that the disk had when it chose this one, this one too"
+        ),
         Column("op", "category", "", "read, write, flush or destage (cached writes go to the platter)"),
         Column(
             "how",
             "category",
             "",
-            "media (from or to the platter), cache (taken by the write cache, or read from it) or read_ahead (read"
-            " before it was asked for)",
+            "media (from or to the platter), cache (taken by the write cache, or read from it) or read_ahead"
+            " (read before it was asked for)",
         ),
         Column("fua", "bool", "", "of a write: answered only once it was on the platter"),
     ),
     notes=(
-        "Rows are in the order of their ends, those of several disks in one file. start_ns + overhead + seek +"
-        " rotation + transfer + wait is end_ns. Rows of one disk overlap where the electronics work beside the"
-        " head: a write into the cache, a flush that waits for destages."
+        "Rows are in the order of their ends, those of several disks in one file. start_ns + overhead + seek"
+        " + rotation + transfer + wait is end_ns. Rows of one disk overlap where the electronics work beside"
+        " the head: a write into the cache, a flush that waits for destages."
     ),
     read=_read,
 )
