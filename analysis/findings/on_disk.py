@@ -96,7 +96,7 @@ def disk_service_doubt(case: Case) -> str:
 
 def is_on_emulated(case: Case) -> bool:
     """Whether the run's words ask for an emulated disk."""
-    return any(_base(word) == KIND for word in _disks(case).values())
+    return bool(_on_file(case))
 
 
 def faster_disk(case: Case) -> str:
@@ -114,10 +114,12 @@ def on_file(case: Case, cost: Cost) -> Remedy | None:
 def _on_file(case: Case) -> dict[str, str]:
     """Words that replace each emulated disk by a disk file; empty: there are none."""
     given = words_of(case)
-    emulated = [name for name, word in _disks(case).items() if _base(word) == KIND]
-    if not emulated:
-        return {}
-    return dict.fromkeys(emulated, "file") | {name: "" for name in OF_EMULATED if given.get(name)}
+    words = {
+        name: " ".join("file" if _base(disk) == KIND else disk for disk in word.split())
+        for name, word in _disks(case).items()
+    }
+    words = {name: word for name, word in words.items() if word != given.get(name)}
+    return words | {name: "" for name in OF_EMULATED if given.get(name)} if words else {}
 
 
 def _disks(case: Case) -> dict[str, str]:
