@@ -86,10 +86,12 @@ class PowerCut:
         self._context.say(
             "power", f"is cut at {wanted.at} ({wanted.keep}{', torn' if wanted.is_torn else ''})"
         )
+        for drive in self._drives[1:]:
+            drive.cut("with", wanted.keep, wanted.seed, wanted.is_torn)
         self._drives[0].cut(wanted.command, wanted.keep, wanted.seed, wanted.is_torn)
 
     def poll(self) -> bool:
-        """Return whether the power is gone; take it from the other disks too once the first one lost it."""
+        """Return whether the power is gone. The other disks lost it with the first one, also idle ones."""
         if not self.happened and (first := self._drives[0].take_cut()) is not None:
             self._keep([first, *(self._cut_now(drive) for drive in self._drives[1:])])
         return self.happened
@@ -115,7 +117,8 @@ class PowerCut:
     def settle(self) -> bool:
         """Return whether the power was cut; if the workload ended before that, take the order back."""
         if not self.poll():
-            self._drives[0].disarm()
+            for drive in self._drives:
+                drive.disarm()
         if self.poll():  # before, or meanwhile
             return True
         self.facts["why"] = "the workload had ended, and its data was written back"

@@ -19,7 +19,7 @@ from workloads.cleanup.janitor import Janitor
 from workloads.disks import in_use, queue, safety, virtio
 from workloads.disks.drive_server import DriveServer
 from workloads.disks.hdd import Emulated as Emulated
-from workloads.disks.hdd import EmulatedDisk, open_hdd
+from workloads.disks.hdd import EmulatedDisk, open_hdd, power_supply
 from workloads.disks.hdd import crowding as crowding
 from workloads.disks.in_use import Users
 from workloads.disks.loop import open_loop
@@ -133,13 +133,16 @@ def open_disk(
     """
     undo: list[int] = []
     emulated: list[EmulatedDisk] = []
+    power = power_supply() if len(_emulated(disks)) > 1 else None
     try:
         check_room(disks)
         users = cache(in_use.read)  # at most once, and only if there is a disk that others may use
         opened: dict[str, Disk] = {}
         for disk in disks:
             if disk.emulated is not None:
-                emulated.append(open_hdd(disk.serial, disk.size_bytes, disk.emulated, sched, janitor, record))
+                emulated.append(
+                    open_hdd(disk.serial, disk.size_bytes, disk.emulated, sched, janitor, record, power)
+                )
                 opened[disk.serial] = _as_disk(emulated[-1])
             else:
                 opened[disk.serial] = _open(disk, erase, users, janitor, undo)
@@ -164,6 +167,8 @@ def open_disk(
         janitor.undo_kind("pool")  # a pool that is not exported keeps its disks in use
         for number in reversed(undo):
             janitor.undo_one(number)
+        if power is not None:
+            os.close(power)
         for served in reversed(emulated):
             served.close()
 

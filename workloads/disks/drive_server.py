@@ -21,7 +21,7 @@ _START_SECONDS = 60.0  # emulated CPUs of a virtual machine; locking its memory 
 _ANSWER_SECONDS = 30.0  # it answers between two requests; longer waits are a server that hangs
 _STOP_SECONDS = 5.0
 _LINE_BYTES_MOST = 1 << 20
-_NEVER_SECONDS = 10**9  # a cut that is armed for then takes the place of an earlier order
+_NEVER_SECONDS = 10**8  # a cut that is armed for then takes the place of an earlier order
 
 
 class DriveServer:
@@ -86,7 +86,8 @@ class DriveServer:
     def cut(self, when: str, keep: str, seed: int, is_torn: bool = False) -> dict[str, Any]:
         """Arm a power cut, or make one now. Returns the answer; of `now` that may be the cut itself.
 
-        when: now, at=SECONDS, request=N, flush=N, commit=N. keep: what of the cache is kept: lost, some, all.
+        when: now, at=SECONDS, request=N, flush=N, commit=N, or with: as soon as another disk of the run has
+        lost its power. keep: what of the cache is kept: lost, some, all.
         """
         return self.ask(f"cut {when} {keep} {seed}{' torn' if is_torn else ''}")
 

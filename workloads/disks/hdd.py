@@ -86,11 +86,13 @@ def open_hdd(
     scheduler: str | None,
     janitor: Janitor,
     record: int | None = None,
+    power: int | None = None,
 ) -> EmulatedDisk:
     """Make an emulated disk. name: its role in the run (disk0). scheduler: None for that of a SATA disk.
 
-    record: descriptor of the file to which its server appends the rows of disk_service. Raises MachineError,
-    OptionError. After an error, janitor.undo() removes what was made.
+    record: descriptor of the file to which its server appends the rows of disk_service. power: of the file by
+    which several disks lose their power together (power_supply()). Raises MachineError, OptionError. After an
+    error, janitor.undo() removes what was made.
     """
     parameters = emulated.model.flat(size_bytes, emulated.offset_bytes)
     no_ublk = by_ublk.why_not()
@@ -104,9 +106,10 @@ def open_hdd(
         ):
             inherited.append(file)
             arguments.append(f"--{option}={file}")
-        if record is not None:
-            arguments.append(f"--record={record}")
-        handed = [*inherited, *way.inherited, *([] if record is None else [record])]
+        for option, kept in (("record", record), ("power", power)):
+            if kept is not None:
+                arguments.append(f"--{option}={kept}")
+        handed = [*inherited, *way.inherited, *(kept for kept in (record, power) if kept is not None)]
         server = DriveServer(name, arguments, handed)
         process = janitor.add_process(server.pid)
     finally:
@@ -137,6 +140,13 @@ def open_hdd(
     number = os.stat(disk.path).st_rdev
     server.set_device((os.major(number), os.minor(number)))
     return disk
+
+
+def power_supply() -> int:
+    """Return a descriptor of a new file in memory by which disks lose their power together."""
+    file = os.memfd_create("power-supply", os.MFD_CLOEXEC)
+    os.truncate(file, 8)
+    return file
 
 
 def crowding(count: int) -> str | None:

@@ -164,6 +164,10 @@ static bool parse_when(const struct service *service, const char *text, struct c
 	cut->at_ns = now_ns();
 	if (!strcmp(text, "now"))
 		return true;
+	if (!strcmp(text, "with")) {
+		cut->when = CUT_WITH_OTHERS;
+		return service->power_lost_ns != NULL;
+	}
 	if (!strncmp(text, "at=", 3)) {
 		double seconds = strtod(text + 3, &end);
 
@@ -220,7 +224,7 @@ static void arm_cut(struct service *service, char **words, int count)
 	pthread_mutex_unlock(&service->lock);
 	if (!is_valid) {
 		say_error(
-			"cut: now|at=SECONDS|request=N|flush=N|commit=N, then lost|some|all, SEED, and torn");
+			"cut: now|with|at=SECONDS|request=N|flush=N|commit=N, then lost|some|all, SEED, and torn");
 	} else {
 		/* First, as the cut's own line follows. */
 		printf("{\"armed\":true");
@@ -240,6 +244,8 @@ static void power_on(struct service *service)
 	pthread_mutex_lock(&service->lock);
 	if (!service->has_power) {
 		drive_reset(service->drive);
+		if (service->power_lost_ns)
+			atomic_store(service->power_lost_ns, 0);
 		service->has_power = true;
 	}
 	pthread_mutex_unlock(&service->lock);

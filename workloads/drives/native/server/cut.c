@@ -93,6 +93,8 @@ void cut_power(struct service *service)
 	cut->when = CUT_NEVER;
 	cut->in_commit = false;
 	cut->cut_ns = now_ns();
+	if (service->power_lost_ns)
+		atomic_store(service->power_lost_ns, cut->cut_ns);
 	cut->at_request = service->requests;
 	cut->kept_bytes = 0;
 	cut->torn_sector = -1;
@@ -123,6 +125,10 @@ void cut_if_due(struct service *service, bool is_flush, bool is_request)
 		return;
 	case CUT_AT:
 		if (now_ns() >= cut->at_ns)
+			cut_power(service);
+		return;
+	case CUT_WITH_OTHERS:
+		if (atomic_load(service->power_lost_ns))
 			cut_power(service);
 		return;
 	case CUT_AT_REQUEST:

@@ -7,6 +7,7 @@
  *   at=SECONDS   so long after the command
  *   request=N    the Nth read, write or flush after the command arrives; it gets EIO as the first
  *   flush=N      the Nth flush after the command arrives: what it would have made durable is in the cache still
+ *   with         the moment another disk of the run loses its power (--power): one supply feeds them all
  *   commit=N     the middle of the Nth flush after the command: half of what the cache held is on the platter
  */
 #ifndef SEEKMETER_DRIVE_CUT_H
@@ -17,7 +18,7 @@
 
 struct service;
 
-enum cut_when { CUT_NEVER, CUT_AT, CUT_AT_REQUEST, CUT_AT_FLUSH, CUT_IN_COMMIT };
+enum cut_when { CUT_NEVER, CUT_AT, CUT_AT_REQUEST, CUT_AT_FLUSH, CUT_IN_COMMIT, CUT_WITH_OTHERS };
 enum cut_keeps { CUT_LOST, CUT_SOME, CUT_ALL };
 
 struct cut {

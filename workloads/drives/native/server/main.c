@@ -13,6 +13,7 @@
  *            it, the end of this server gives no I/O errors
  * --ublk     a new ublk device, for which the kernel keeps this number: by it the device is found after kill -9
  * --record   disk_service.rec, opened for appending
+ * --power    a file of 8 bytes that several servers share: they lose their power together
  * --time     the model's time runs K times as fast as the clock (0.1 to 1000)
  * --seed     the phase of the platter
  * --spin     ns before an answer in which a CPU waits for it; 0: none. Default: 50000 where there are two CPUs
@@ -28,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,6 +55,7 @@ struct arguments {
 	int media;
 	int fuse;
 	int record;
+	int power;
 	bool ublk;
 	uint64_t mark;
 	uint64_t bytes;
@@ -112,6 +115,8 @@ static bool parse_option(int option, const char *text, struct arguments *argumen
 		return parse_fd(text, &arguments->fuse);
 	case 'r':
 		return parse_fd(text, &arguments->record);
+	case 'w':
+		return parse_fd(text, &arguments->power);
 	case 'u':
 		arguments->ublk = true;
 		return parse_number(text, UINT64_MAX, &arguments->mark);
@@ -145,15 +150,20 @@ static int parse(int count, char **words, struct arguments *arguments, char erro
 						 { "ublk", required_argument, NULL, 'u' },
 						 { "dev", required_argument, NULL, 'd' },
 						 { "record", required_argument, NULL, 'r' },
+						 { "power", required_argument, NULL, 'w' },
 						 { "time", required_argument, NULL, 't' },
 						 { "seed", required_argument, NULL, 's' },
 						 { "spin", required_argument, NULL, 'n' },
 						 { 0 } };
 	int option;
 
-	*arguments = (struct arguments){
-		.params = -1, .media = -1, .fuse = -1, .record = -1, .time = 1, .spin_ns = -1
-	};
+	*arguments = (struct arguments){ .params = -1,
+					 .media = -1,
+					 .fuse = -1,
+					 .record = -1,
+					 .power = -1,
+					 .time = 1,
+					 .spin_ns = -1 };
 	opterr = 0;
 	while ((option = getopt_long(count, words, "", options, NULL)) != -1) {
 		if (!parse_option(option, optarg, arguments)) {
@@ -232,6 +242,23 @@ static int make_locks(char error[256])
 	return 0;
 }
 
+/* The disks of a run share one power supply: a page that says when it failed. */
+static int share_power(int fd, char error[256])
+{
+	void *page;
+
+	if (fd < 0)
+		return 0;
+	page = mmap(NULL, sizeof(*service.power_lost_ns), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    0);
+	if (page == MAP_FAILED) {
+		snprintf(error, 256, "--power: %s", strerror(errno));
+		return -1;
+	}
+	service.power_lost_ns = page;
+	return 0;
+}
+
 static int make_service(const struct arguments *arguments, char error[256])
 {
 	static struct drive_params params;
@@ -243,7 +270,8 @@ static int make_service(const struct arguments *arguments, char error[256])
 		snprintf(error, 256, "--bytes is not the size of the drive in --params");
 		return -1;
 	}
-	if (prepare_media(arguments->media, arguments->bytes, error) || make_locks(error))
+	if (prepare_media(arguments->media, arguments->bytes, error) || make_locks(error) ||
+	    share_power(arguments->power, error))
 		return -1;
 	if (arguments->ublk && !ublk_transport) {
 		snprintf(error, 256, "this server was built without ublk");

@@ -91,6 +91,8 @@ struct service {
 
 	/* cut.c */
 	bool has_power;
+	atomic_int_least64_t *
+		power_lost_ns; /* shared by the disks of a run; 0: the power is on. NULL: one disk */
 	struct cut cut;
 	int news; /* eventfd: cut.is_news */
 
