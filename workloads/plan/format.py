@@ -32,10 +32,8 @@ def format_plan(plan: Plan, stack: Sequence[str] = ()) -> list[str]:
     if plan.filesystem is not None:
         fsck = _quote(plan.filesystem.fsck_command(_devices(plan)))
         missing = f"none exists for {plan.filesystem.name}"
-        after = (
-            "after the power cut, once the log is replayed" if plan.options.crash_at else "after the unmount"
-        )
-        rows.append(("fsck", f"{fsck} ({after})" if fsck else missing))
+        after = "the power cut, once the log is replayed" if plan.options.crash_at else "the unmount"
+        rows.append(("fsck", f"{fsck} (after {after})" if fsck else missing))
     rows.append(("collectors", ", ".join(plan.options.collect) or "none"))
     rows += [("with", f"{name}, recorded too") for name in plan.options.with_steps]
     rows += [
