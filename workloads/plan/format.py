@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workloads.cli.disk_options import MOST_DISKS
-from workloads.disks import Devices, PlannedDisk
+from workloads.disks import Devices, Emulated, PlannedDisk
 from workloads.disks.loop import scratch_directory
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.machines.kernels import Kernel
@@ -37,7 +37,8 @@ def format_plan(plan: Plan, stack: Sequence[str] = ()) -> list[str]:
     if plan.est_seconds is None:
         rows.append(("time", "as long as the command takes"))
     else:
-        rows.append(("time", f"about {show_seconds(plan.est_seconds)}"))
+        longer = ", and longer for the disk's seeks" if any(disk.emulated for disk in plan.disks) else ""
+        rows.append(("time", f"about {show_seconds(plan.est_seconds)}{longer}"))
     rows += [("left out", f"{option}: {reason}") for option, reason in plan.left_out.items()]
     if plan.to_install:
         packages = " ".join(plan.to_install)
@@ -148,11 +149,21 @@ def _device_name(plan: Plan, disk: PlannedDisk, letter: str) -> str:
     return f"/dev/vd{letter}" if plan.options.vm and disk.kind == "file" else f"/dev/loop{letter}"
 
 
+def _describe_emulated(emulated: Emulated) -> str:
+    """Return the drive, where on it the disk begins, how fast its time runs, and the kernel's way to it."""
+    where = f" from {show_size(emulated.offset_bytes)} on" if emulated.offset_bytes else ""
+    speed = "" if emulated.time == 1 else f", {emulated.time:g} times as fast as the clock"
+    medium = f"FUSE on a sparse file in {scratch_directory()}"
+    return f"emulates {emulated.model.title}{where}{speed}, by {medium}"
+
+
 def _describe_disk(path: str, disk: PlannedDisk, virtual: bool) -> str:
     if disk.kind == "file" and virtual:
         return f"{path}, the virtual machine's own disk, removed at the end"
     if disk.kind == "file":
         return f"{path}, direct I/O, on a sparse file in {scratch_directory()}, removed at the end"
+    if disk.emulated is not None:
+        return f"{path}, {_describe_emulated(disk.emulated)}, removed at the end"
     if disk.kind == "ram":
         return f"{path} on a tmpfs of its own, removed at the end"
     real = os.path.realpath(path)

@@ -25,7 +25,7 @@ struct slot {
 	uint32_t next;	     /* waiting in the host's order, or free */
 	bool busy;	     /* being served */
 	bool hit;	     /* was seen in the cache or in a segment */
-	bool cacheable;	     /* a write for the write cache */
+	bool cacheable;	     /* a write for the write cache, not larger than half of it */
 };
 
 enum stage { IDLE, POSITIONING, TRANSFERRING };
@@ -69,6 +69,7 @@ struct drive {
 		destage_extents; /* from these on destages take turns with requests */
 	bool wants_room;	 /* a write waits for room in the cache */
 	bool destaged_last;
+	bool is_draining;
 	int64_t last_request_ns;
 	bool is_settled; /* all that can start has started */
 
@@ -135,6 +136,7 @@ void drive_reset(struct drive *drive)
 	drive->work = (struct work){ .stage = IDLE, .slot = NONE, .segment = LOOK_AHEAD_NONE };
 	drive->wants_room = false;
 	drive->destaged_last = false;
+	drive->is_draining = false;
 	drive->last_request_ns = drive->last_media_ns = drive->last_arrival_ns = drive->now_ns;
 	drive->electronics = NONE;
 	drive->flush = NONE;
@@ -302,7 +304,7 @@ static void admit(struct drive *drive)
 		}
 		geometry_find(&drive->mechanics.geometry, request->sector, &slot->place);
 		slot->cacheable = request->op == DRIVE_OP_WRITE && !request->fua &&
-				  request->sectors <= drive->capacity;
+				  request->sectors <= drive->capacity / 2;
 		if (request->op == DRIVE_OP_READ) {
 			look_ahead_advance(&drive->ahead, &drive->mechanics, drive->now_ns);
 			slot->hit = find_hit(drive, request, &how, &segment);
@@ -605,11 +607,15 @@ static uint32_t choose_old(const struct drive *drive)
 	return chosen;
 }
 
-/* Writes an extent, up to the end of its first track: a request need not wait for more. */
+/*
+ * Writes an extent, up to the end of its first track: a request need not wait for more. And only a part of the cache,
+ * so that what comes next has room meanwhile: else a cache below two tracks would lose a revolution each time.
+ */
 static void start_destage(struct drive *drive)
 {
 	struct work *work = &drive->work;
 	const struct extent *extent;
+	uint64_t sectors;
 	struct pass pass;
 	struct run run;
 
@@ -617,8 +623,11 @@ static void start_destage(struct drive *drive)
 	extent = &drive->dirty.all[drive->params.destage_window ? choose_old(drive)
 								: choose_near(drive)];
 	*work = (struct work){ .slot = NONE, .segment = LOOK_AHEAD_NONE };
-	mechanics_run(&drive->mechanics, &drive->head, drive->now_ns, extent->sector,
-		      extent->sectors, true, &run);
+	sectors = drive->capacity / 8 > 8 ? drive->capacity / 8 : 8;
+	if (sectors > extent->sectors)
+		sectors = extent->sectors;
+	mechanics_run(&drive->mechanics, &drive->head, drive->now_ns, extent->sector, sectors, true,
+		      &run);
 	work->service = (struct drive_service){
 		.op = DRIVE_OP_DESTAGE,
 		.by_head = true,
@@ -640,10 +649,18 @@ static void start_destage(struct drive *drive)
 	drive->destaged_last = true;
 }
 
-static bool must_destage(const struct drive *drive)
+/*
+ * Whether destages take turns with requests: from the mark on until the cache is empty. Single destages at the mark
+ * would lose a revolution each in a sequential stream.
+ */
+static bool must_destage(struct drive *drive)
 {
-	return drive->wants_room || drive->dirty.sectors > drive->destage_sectors ||
-	       drive->dirty.count > drive->destage_extents;
+	if (drive->wants_room || drive->dirty.sectors > drive->destage_sectors ||
+	    drive->dirty.count > drive->destage_extents)
+		drive->is_draining = true;
+	else if (!drive->dirty.count)
+		drive->is_draining = false;
+	return drive->is_draining && drive->dirty.count;
 }
 
 /* When destages begin by themselves; NEVER: there is nothing to destage. */
@@ -662,8 +679,7 @@ static void start_head(struct drive *drive)
 		return;
 	}
 	chosen = choose_request(drive);
-	if (drive->dirty.count && must_destage(drive) &&
-	    (chosen == NONE || !drive->destaged_last)) {
+	if (must_destage(drive) && (chosen == NONE || !drive->destaged_last)) {
 		start_destage(drive);
 	} else if (chosen != NONE) {
 		drive->destaged_last = false;

@@ -62,6 +62,8 @@ static void say_ready(const struct service *service, const struct punctuality *p
 	       ",\"memory_bytes\":%" PRIu64,
 	       service->transport->name, punctuality->cpus, service->spin_ns,
 	       (uint64_t)service->pages.count * PAGE_BYTES);
+	if (service->transport->device[0])
+		print_text("device", service->transport->device);
 	print_fact("realtime", punctuality->realtime);
 	print_fact("locked", punctuality->locked);
 	print_fact("awake", punctuality->awake);
@@ -274,6 +276,7 @@ static bool obey(struct service *service, char *line)
 	if (!count)
 		return true;
 	if (!strcmp(words[0], "stats") && count == 1) {
+		record_end();
 		say_stats(service);
 	} else if (!strcmp(words[0], "kernel") && count == 2) {
 		set_dev(words[1]);
@@ -282,6 +285,8 @@ static bool obey(struct service *service, char *line)
 	} else if (!strcmp(words[0], "power") && count == 2 && !strcmp(words[1], "on")) {
 		power_on(service);
 	} else if (!strcmp(words[0], "stop") && count == 1) {
+		if (service->transport->stop)
+			service->transport->stop(service->transport);
 		record_end();
 		say_stats(service);
 		return false;

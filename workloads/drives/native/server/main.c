@@ -3,14 +3,15 @@
  * drive-server: an emulated spinning disk. It keeps a disk's bytes in a media file and answers requests when the model
  * (../model) says that such a drive would.
  *
- *   drive-server --params=FD --media=FD --bytes=N --fuse=FD|--ublk [--dev=MAJOR:MINOR] [--record=FD] [--time=K]
+ *   drive-server --params=FD --media=FD --bytes=N --fuse=FD|--ublk=MARK [--dev=MAJOR:MINOR] [--record=FD] [--time=K]
  *                [--seed=N] [--spin=NS]
  *
  * --params   text of the drive's parameters, as model/params.h describes it
- * --media    the media file, sparse; it is made as large as the disk
+ * --media    the media file, sparse, which is made as large as the disk; or a block device, which is large enough
  * --bytes    the disk's size; must be that of the parameters
  * --fuse     an opened /dev/fuse, which the caller mounts on a regular file and closes: as long as another process has
  *            it, the end of this server gives no I/O errors
+ * --ublk     a new ublk device, for which the kernel keeps this number: by it the device is found after kill -9
  * --record   disk_service.rec, opened for appending
  * --time     the model's time runs K times as fast as the clock (0.1 to 1000)
  * --seed     the phase of the platter
@@ -21,11 +22,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/fs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,6 +54,7 @@ struct arguments {
 	int fuse;
 	int record;
 	bool ublk;
+	uint64_t mark;
 	uint64_t bytes;
 	uint64_t seed;
 	double time;
@@ -110,7 +114,7 @@ static bool parse_option(int option, const char *text, struct arguments *argumen
 		return parse_fd(text, &arguments->record);
 	case 'u':
 		arguments->ublk = true;
-		return true;
+		return parse_number(text, UINT64_MAX, &arguments->mark);
 	case 'b':
 		return parse_number(text, INT64_MAX, &arguments->bytes) && arguments->bytes &&
 		       arguments->bytes % PAGE_BYTES == 0;
@@ -138,7 +142,7 @@ static int parse(int count, char **words, struct arguments *arguments, char erro
 						 { "media", required_argument, NULL, 'm' },
 						 { "bytes", required_argument, NULL, 'b' },
 						 { "fuse", required_argument, NULL, 'f' },
-						 { "ublk", no_argument, NULL, 'u' },
+						 { "ublk", required_argument, NULL, 'u' },
 						 { "dev", required_argument, NULL, 'd' },
 						 { "record", required_argument, NULL, 'r' },
 						 { "time", required_argument, NULL, 't' },
@@ -161,7 +165,7 @@ static int parse(int count, char **words, struct arguments *arguments, char erro
 	if (optind != count || arguments->params < 0 || arguments->media < 0 || !arguments->bytes ||
 	    (arguments->fuse < 0) == !arguments->ublk) {
 		snprintf(error, 256,
-			 "needed: --params=FD --media=FD --bytes=N, and --fuse=FD or --ublk");
+			 "needed: --params=FD --media=FD --bytes=N, and --fuse=FD or --ublk=MARK");
 		return -1;
 	}
 	return 0;
@@ -181,7 +185,7 @@ static int read_params(int fd, struct drive_params *params, char error[256])
 	return failed;
 }
 
-/* The media file: regular, through the page cache, as large as the disk. */
+/* The media: a regular file or a block device, through the page cache, as large as the disk. */
 static int prepare_media(int fd, uint64_t bytes, char error[256])
 {
 	struct stat status;
@@ -191,15 +195,22 @@ static int prepare_media(int fd, uint64_t bytes, char error[256])
 		snprintf(error, 256, "--media: %s", strerror(errno));
 		return -1;
 	}
-	if (!S_ISREG(status.st_mode)) {
-		snprintf(error, 256, "--media is not a regular file");
+	if (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)) {
+		snprintf(error, 256, "--media is neither a regular file nor a block device");
 		return -1;
 	}
 	if (flags & O_DIRECT && fcntl(fd, F_SETFL, flags & ~O_DIRECT)) {
 		snprintf(error, 256, "--media: %s", strerror(errno));
 		return -1;
 	}
-	if ((uint64_t)status.st_size < bytes && ftruncate(fd, (off_t)bytes)) {
+	if (S_ISBLK(status.st_mode)) {
+		uint64_t device_bytes = 0;
+
+		if (ioctl(fd, BLKGETSIZE64, &device_bytes) || device_bytes < bytes) {
+			snprintf(error, 256, "--media is a device smaller than the disk");
+			return -1;
+		}
+	} else if ((uint64_t)status.st_size < bytes && ftruncate(fd, (off_t)bytes)) {
 		snprintf(error, 256, "--media: %s", strerror(errno));
 		return -1;
 	}
@@ -239,7 +250,8 @@ static int make_service(const struct arguments *arguments, char error[256])
 		return -1;
 	}
 	service.transport = arguments->ublk
-				    ? ublk_transport(arguments->bytes, error)
+				    ? ublk_transport(arguments->bytes, params.write_cache_bytes > 0,
+						     arguments->mark, error)
 				    : fuse_transport(arguments->fuse, arguments->bytes, error);
 	if (!service.transport)
 		return -1;

@@ -37,6 +37,8 @@ struct request {
 
 struct transport {
 	const char *name; /* "fuse", "ublk" */
+	char device
+		[16]; /* its name in /dev, once run() runs ("ublkb0"); "": the opener makes one (fuse) */
 	uint32_t tags;
 	uint64_t sectors; /* of the disk */
 	/*
@@ -63,7 +65,10 @@ struct transport {
 /* On an opened /dev/fuse that is, or will be, mounted on a regular file. NULL with a line in `error`. */
 struct transport *fuse_transport(int fd, uint64_t bytes, char error[256]);
 
-/* A new ublk disk. NULL with a line in `error`: the kernel has no ublk, or a too old one. */
-struct transport *ublk_transport(uint64_t bytes, char error[256]);
+/*
+ * A new ublk disk. has_cache: the drive has a write cache, so the kernel sends flushes and FUA. mark: the kernel keeps it
+ * with the device, see workloads/system/ublkdev.py. NULL with a line in `error`: the kernel has no ublk, or a too old one.
+ */
+struct transport *ublk_transport(uint64_t bytes, bool has_cache, uint64_t mark, char error[256]);
 
 #endif
