@@ -62,7 +62,7 @@ struct drive_params {
 	uint32_t queue_depth;
 	/* scheduling fifo|sstf|sptf */
 	enum drive_scheduling scheduling;
-	/* most_age_ns: an older request goes first */
+	/* most_age_ns: an older request goes first; 0: no limit */
 	int64_t most_age_ns;
 	/* write_cache_bytes; 0: write through. A write of more than half of it goes to the platter directly */
 	uint64_t write_cache_bytes;
