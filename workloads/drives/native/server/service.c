@@ -14,9 +14,9 @@
 /* Pages that requests leave: the head parts a cached page of which it takes some sectors. */
 #define PAGES_KEPT	 64
 #define QUIET_STEPS_MOST 1000
-/* Spinning is at most a tenth of the time: the CPU is the workload's. */
+/* Spinning is at most a twentieth of the time: the CPU is the workload's. */
 #define SPIN_WINDOW_NS	 100000000
-#define SPIN_MOST_NS	 (SPIN_WINDOW_NS / 10)
+#define SPIN_MOST_NS	 (SPIN_WINDOW_NS / 20)
 #define LEAD_MOST_NS	 60000.0
 #define LARGE_BYTES	 65536
 #define WAKE_STEP_NS	 500.0
