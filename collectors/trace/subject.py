@@ -276,9 +276,13 @@ def _watched(context: RunContext, disk: Disk) -> EmulatedDisks:
 def _describe(planned: tuple[PlannedDisk, ...]) -> str:
     """Return the disks' kinds and sizes as text: "file, 8G", or "file, 8G; journal: file, 256M"."""
     return "; ".join(
-        f"{'journal: ' if disk.serial == 'journal' else ''}{disk.kind}, {show_size(disk.size_bytes)}"
+        f"{'journal: ' if disk.serial == 'journal' else ''}{_kind(disk)}, {show_size(disk.size_bytes)}"
         for disk in planned
     )
+
+
+def _kind(disk: PlannedDisk) -> str:
+    return disk.kind if disk.emulated is None else f"hdd ({disk.emulated.model.title})"
 
 
 def _facts(disk: Disk) -> dict[str, object]:

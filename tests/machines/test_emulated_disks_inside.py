@@ -74,8 +74,8 @@ def test_rows_equal_the_block_layers_requests(run: Run) -> None:
     served = served[(served["dev"] == block["dev"][0]) & (served["arrival_ns"] > 0)]
     first_ns, last_ns = block["issue_ns"].min(), block["complete_ns"].max()
     served = served[(served["arrival_ns"] >= first_ns) & (served["arrival_ns"] <= last_ns)]
-    asked = requests(block_path, block, "op", block["bytes"] // 512)
-    assert requests(served_path, served, "op", served["sectors"]) == asked
+    asked = requests(block_path, block, "block_op", block["bytes"] // 512)
+    assert requests(served_path, served, "disk_op", served["sectors"]) == asked
     assert asked.total() > 20
     losses = run.losses["collectors"]
     assert losses["block"]["lost"] == {} or sum(losses["block"]["lost"].values()) == 0

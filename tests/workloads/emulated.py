@@ -54,6 +54,23 @@ class FastDrive:
         )
 
 
+# A drive of 7200 rpm with two zones, whose TOML file has all that there is to compute.
+SATA_TOML = """\
+title = "drive of a test"
+rpm = 7200
+surfaces = 4
+zones.table = [[39999, 1000], [79999, 500]]
+seek.table = [[1, 0.8], [26000, 8.5], [79999, 16.0]]
+seek.write_settle_ms = 0.1
+seek.head_switch_ms = 0.2
+skew = { track = 0.1, cylinder = 0.15 }
+electronics = { read_overhead_ms = 0.05, write_overhead_ms = 0.05, bus_mb_per_s = 300 }
+queue = { depth = 32, rule = "sptf", most_age_ms = 500 }
+write_cache = { bytes = 8388608, extents = 128, destage_at = 0.5, destage_idle_ms = 10 }
+read_ahead = { segments = 8, segment_bytes = 262144 }
+"""
+
+
 @contextmanager
 def fast_disk(
     janitor: Janitor, size_bytes: int = 256 << 20, time: float = 1.0, record: Path | None = None

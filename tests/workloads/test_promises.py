@@ -246,9 +246,9 @@ def exchange(site: Site) -> str:
 
 
 def revive(site: Site) -> str:
-    name, *_ = site.choose(lambda file: True)
+    name, number, _ = site.choose(lambda file: True)
     shutil.copyfile(site.path(name), site.path(site.free()))
-    return f"{path_of(site.free())} is there again, and its removal was synced"
+    return f"{path_of(site.free())} is there again, and its removal was synced (file {number})"
 
 
 def add(site: Site) -> str:

@@ -41,6 +41,7 @@ class PlannedDisk:
     kind: str  # file, ram, hdd, or a real device's name as the user gave it
     size_bytes: int
     emulated: Emulated | None = None  # of kind hdd
+    used_bytes: int | None = None  # what the workload needs of it; None: all of it
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,14 @@ class Disk:
 
 def check_room(disks: Sequence[PlannedDisk]) -> None:
     """Raise MachineError if the disks that a run makes do not fit, all together."""
-    check_space("file", bytes_of(disks, "file") + bytes_of(disks, "hdd"))
+    emulated = [disk.size_bytes if disk.used_bytes is None else disk.used_bytes for disk in _emulated(disks)]
+    check_space("file", bytes_of(disks, "file") + sum(emulated))
     check_space("ram", bytes_of(disks, "ram"))
+
+
+def _emulated(disks: Sequence[PlannedDisk]) -> list[PlannedDisk]:
+    """Return the emulated disks. A large one is mostly holes: its size is for seeks, not for data."""
+    return [disk for disk in disks if disk.emulated is not None]
 
 
 def check_space(kind: str, size_bytes: int) -> None:

@@ -90,6 +90,8 @@ def _attach(target: Path, mark: str, janitor: Janitor) -> tuple[int, int]:
             f"run make build"
         ) from None
     try:
+        # Before Linux 6.16 a loop device takes the size that FUSE knows: none, before it is asked.
+        os.fstat(file)
         number, loop = new_loop(target, janitor, mark)
         is_direct = loopdev.attach(number, file, True, mark)
     except OSError as error:

@@ -27,6 +27,7 @@ _FILE_MOST_BYTES = 1 << 20
 _SECTOR_BYTES = 512
 _MS = 1_000_000  # nanoseconds
 _MOST_ZONES, _MOST_SEEKS = 64, 256  # params.h
+_MOST_CACHE_BYTES = 256 << 20  # the server keeps them in locked memory
 # Points of a seek curve that a formula gives: dense where it bends.
 _CURVE_POINTS = 96
 # Sectors that a skew has more than the time it must cover, for the start of the next track to be caught.
@@ -140,8 +141,8 @@ def load(name: str) -> DriveModel:
         raise OptionError(f"{name} is not a drive, and no ./FILE.toml: {nearest(name, names())}")
     try:
         described = tomllib.loads(text.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise OptionError(f"{name} is not TOML: {str(error).lower()}") from None
+    except (ValueError, RecursionError) as error:  # ValueError: a number of too many digits, too
+        raise OptionError(f"{name} is not TOML: {_short(str(error).lower())}") from None
     return _Reader(name, described).drive()
 
 
@@ -156,7 +157,7 @@ def _read_of_user(path: Path) -> bytes:
             text = content.read(_FILE_MOST_BYTES + 1)
     except OSError as error:
         raise OptionError(
-            f"{path} cannot be read: {(error.strerror or '').lower()}; name a TOML file of a drive, or a drive "
+            f"{path} cannot be read ({(error.strerror or '').lower()}): name a TOML file, or a drive "
             f"of make list"
         ) from None
     if len(text) > _FILE_MOST_BYTES:
@@ -175,7 +176,11 @@ class _Reader:
         for section, keys in _KEYS.items():
             for key in self._section(section):
                 if key not in keys:
-                    self._fail(f"has an unknown key {self._path(section, key)}: {nearest(key, keys)}")
+                    unknown = _short(key)
+                    self._fail(f"has an unknown key {self._path(section, unknown)}: {nearest(unknown, keys)}")
+        sources = described.get("sources", [])
+        if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
+            self._fail('has sources that are no list of texts: write sources = ["..."]')
 
     def drive(self) -> DriveModel:
         """Return the checked drive."""
@@ -207,7 +212,7 @@ class _Reader:
         segment_bytes = self._whole("read_ahead", "segment_bytes", 0, 1 << 30)
         if segments and segment_bytes < 4096:
             self._fail("has read_ahead.segment_bytes below 4096: raise it, or give segments = 0")
-        cache_bytes = self._whole("write_cache", "bytes", 0, 1 << 30)
+        cache_bytes = self._whole("write_cache", "bytes", 0, _MOST_CACHE_BYTES)
         return DriveModel(
             name=self._name,
             title=self._text("title"),
@@ -227,7 +232,7 @@ class _Reader:
             rule=self._rule(),
             most_age_ns=self._ms("queue", "most_age_ms", 0, 60_000),
             write_cache_bytes=cache_bytes,
-            write_cache_extents=self._whole("write_cache", "extents", 0, 1 << 16) if cache_bytes else 0,
+            write_cache_extents=self._whole("write_cache", "extents", 1, 1 << 16) if cache_bytes else 0,
             destage_at=self._number("write_cache", "destage_at", 0, 1) if cache_bytes else 0.0,
             destage_idle_ns=self._ms("write_cache", "destage_idle_ms", 0, 60_000) if cache_bytes else 0,
             read_segments=segments if segment_bytes else 0,
@@ -299,6 +304,8 @@ class _Reader:
                     )
                 if not 0.01 <= ms <= 1000:
                     self._fail(f"has a seek of {ms:g} ms: give 0.01 to 1000")
+            if any(later < earlier for (_, earlier), (_, later) in itertools.pairwise(rows)):
+                self._fail("has a seek.table in which a longer seek is faster: let the times grow")
             return tuple((int(distance), round(ms * _MS)) for distance, ms in rows)
         one = self._number("seek", "one_cylinder_ms", 0.01, 100)
         mean = self._number("seek", "average_ms", 0.01, 500)
@@ -322,7 +329,8 @@ class _Reader:
     def _rule(self) -> str:
         rule = self._section("queue").get("rule")
         if rule not in _RULES:
-            self._fail(f"has queue.rule {rule!r}: {nearest(str(rule)[:40], _RULES)}")
+            word = _short(rule) if isinstance(rule, str) else "that is no text"
+            self._fail(f"has queue.rule {word}: {nearest(word, _RULES)}")
         return str(rule)
 
     def _section(self, name: str) -> Mapping[str, Any]:
@@ -344,7 +352,10 @@ class _Reader:
         if isinstance(value, bool) or not isinstance(value, int | float):
             self._fail(f"has a {self._path(section, key)} that is no number")
         if not least <= value <= most:  # NaN is not
-            self._fail(f"has {self._path(section, key)} = {value!r}: give {least:g} to {most:g}")
+            shown = (
+                f"{value!r}" if abs(value) < 1e15 or isinstance(value, float) else "a number of many digits"
+            )
+            self._fail(f"has {self._path(section, key)} = {shown}: give {least:g} to {most:g}")
         return float(value)
 
     def _whole(self, section: str, key: str, least: int, most: int) -> int:
@@ -372,6 +383,11 @@ class _Reader:
 
     def _fail(self, fault: str) -> NoReturn:
         raise OptionError(f"the drive {self._name} {fault}")
+
+
+def _short(text: str) -> str:
+    """Return what a message shows of a text of the user's file."""
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _is_finite(value: object) -> bool:

@@ -227,16 +227,23 @@ def _disks_as_given(options: Options, workload: Workload | None) -> list[Planned
         size_bytes = workload.scales[options.scale].size_bytes if workload else CMD_SIZE_BYTES
     size_bytes = size_bytes // 4096 * 4096  # a loop device's size is whole blocks
     names = (options.disk, *options.more_disks)
+    needed_bytes = workload.scales[options.scale].size_bytes if workload else CMD_SIZE_BYTES
     planned = [
-        _disk_as_given(options, f"disk{number}", name, size_bytes) for number, name in enumerate(names)
+        _disk_as_given(options, f"disk{number}", name, size_bytes, needed_bytes)
+        for number, name in enumerate(names)
     ]
     if options.journal:
-        planned.append(_disk_as_given(options, "journal", options.journal, JOURNAL_BYTES))
+        planned.append(_disk_as_given(options, "journal", options.journal, JOURNAL_BYTES, JOURNAL_BYTES))
     return planned
 
 
-def _disk_as_given(options: Options, serial: str, name: str, size_bytes: int) -> PlannedDisk:
-    """Return a disk of the command line; an emulated one is at most what its drive has left."""
+def _disk_as_given(
+    options: Options, serial: str, name: str, size_bytes: int, needed_bytes: int
+) -> PlannedDisk:
+    """Return a disk of the command line; an emulated one is at most what its drive has left.
+
+    An emulated disk may be larger than the room for its file, for long seeks, if what is written to it fits.
+    """
     if not is_drive(name):
         return PlannedDisk(serial, name, size_bytes)
     chosen = parse_drive("JOURNAL" if serial == "journal" else "DISK", name)
@@ -245,7 +252,7 @@ def _disk_as_given(options: Options, serial: str, name: str, size_bytes: int) ->
         size_bytes = min(size_bytes, left_bytes)
     emulated = Emulated(chosen.model, chosen.offset_bytes, options.time)
     chosen.model.flat(size_bytes, chosen.offset_bytes)  # refuses a disk that the drive has no room for
-    return PlannedDisk(serial, "hdd", size_bytes, emulated)
+    return PlannedDisk(serial, "hdd", size_bytes, emulated, min(size_bytes, needed_bytes))
 
 
 def _plan_disks(

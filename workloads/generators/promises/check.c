@@ -150,7 +150,8 @@ static void check_present(struct verdict *verdict, const struct told_name *name,
 	} else if (!name->is_touched) {
 		broken(verdict, "%s is there, and was never made", path);
 	} else if (name->count == 1 && name->holders[0].file == 0) {
-		broken(verdict, "%s is there again, and its removal was synced", path);
+		broken(verdict, "%s is there again, and its removal was synced (file %" PRIu64 ")",
+		       path, number);
 	} else {
 		broken(verdict,
 		       "%s holds file %" PRIu64 ", and not file %" PRIu64 " or a later one", path,

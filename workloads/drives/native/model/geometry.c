@@ -11,10 +11,9 @@ void geometry_init(struct geometry *geometry, const struct drive_params *params)
 	geometry->zone_count = params->zone_count;
 	geometry->surfaces = params->surfaces;
 	geometry->revolution_ns = llround(60e9 / params->rpm);
-	geometry->track_skew_ns = llround(params->track_skew * (double)geometry->revolution_ns);
-	geometry->cylinder_step_ns =
-		geometry->track_skew_ns * (params->surfaces - 1) +
-		llround(params->cylinder_skew * (double)geometry->revolution_ns);
+	geometry->track_skew = params->track_skew;
+	geometry->cylinder_step =
+		params->track_skew * (params->surfaces - 1) + params->cylinder_skew;
 	for (uint32_t i = 0; i < params->zone_count; i++) {
 		const struct drive_zone *zone = &params->zones[i];
 
@@ -35,6 +34,7 @@ void geometry_find(const struct geometry *geometry, uint64_t sector, struct plac
 	uint32_t low = 0, high = geometry->zone_count;
 	const struct geometry_zone *zone;
 	uint64_t offset, track;
+	double turns;
 
 	while (high - low > 1) {
 		uint32_t middle = (low + high) / 2;
@@ -51,6 +51,7 @@ void geometry_find(const struct geometry *geometry, uint64_t sector, struct plac
 	place->sectors_per_track = zone->sectors_per_track;
 	place->cylinder = zone->first_cylinder + (uint32_t)(track / geometry->surfaces);
 	place->surface = (uint32_t)(track % geometry->surfaces);
-	place->track_ns = geometry->cylinder_step_ns * place->cylinder +
-			  geometry->track_skew_ns * place->surface;
+	turns = geometry->cylinder_step * place->cylinder + geometry->track_skew * place->surface;
+	place->track_ns =
+		(int64_t)((turns - (double)(int64_t)turns) * (double)geometry->revolution_ns);
 }

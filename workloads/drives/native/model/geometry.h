@@ -18,8 +18,9 @@ struct geometry {
 	uint32_t surfaces;
 	uint32_t cylinders;
 	int64_t revolution_ns;
-	int64_t track_skew_ns;
-	int64_t cylinder_step_ns; /* from a cylinder's first track to the next cylinder's */
+	/* shares of a revolution: whole nanoseconds would add up to a wrong angle over some 10000 cylinders */
+	double track_skew;
+	double cylinder_step; /* from a cylinder's first track to the next cylinder's */
 };
 
 struct place {
@@ -27,7 +28,7 @@ struct place {
 	uint32_t surface;
 	uint32_t sector; /* in its track */
 	uint32_t sectors_per_track;
-	int64_t track_ns; /* angle of the track's sector 0, not yet modulo a revolution */
+	int64_t track_ns; /* angle of the track's sector 0 */
 };
 
 void geometry_init(struct geometry *geometry, const struct drive_params *params);

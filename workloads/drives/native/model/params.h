@@ -62,13 +62,13 @@ struct drive_params {
 	uint32_t queue_depth;
 	/* scheduling fifo|sstf|sptf */
 	enum drive_scheduling scheduling;
-	/* most_age_ns: an older request goes first */
+	/* most_age_ns: an older request goes first; 0: no limit */
 	int64_t most_age_ns;
-	/* write_cache_bytes; 0: write through */
+	/* write_cache_bytes; 0: write through. A write of more than half of it goes to the platter directly */
 	uint64_t write_cache_bytes;
 	/* write_cache_extents: most dirty extents, whatever their size */
 	uint32_t write_cache_extents;
-	/* destage_at: share of the cache (0..1) from which destages take turns with requests; else only when idle */
+	/* destage_at: share of the cache (0..1) from which destages take turns with requests, until it is empty */
 	double destage_at;
 	/* destage_idle_ns: time without requests before destages begin by themselves */
 	int64_t destage_idle_ns;

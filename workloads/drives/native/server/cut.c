@@ -70,6 +70,7 @@ static void cut_head(struct service *service)
 	cut->head_writes = false;
 }
 
+/* What does not stay is lost with the rest of the cache. */
 static void cut_extent(uint64_t sector, uint32_t sectors, void *argument)
 {
 	struct service *service = argument;
@@ -81,15 +82,12 @@ static void cut_extent(uint64_t sector, uint32_t sectors, void *argument)
 		dirty_head_done(&service->dirty);
 		service->cut.kept_bytes += (before - service->dirty.cached_sectors) * SECTOR_BYTES;
 	}
-	if (kept < sectors)
-		dirty_lose(&service->dirty, sector + kept, sectors - kept);
 }
 
 void cut_power(struct service *service)
 {
 	struct cut *cut = &service->cut;
 	uint64_t unknown = service->dirty.unknown_sectors;
-	uint64_t one = 1;
 
 	service->has_power = false;
 	cut->when = CUT_NEVER;
@@ -102,7 +100,7 @@ void cut_power(struct service *service)
 		(service->dirty.cached_sectors + sectors_at_head(service)) * SECTOR_BYTES;
 	cut_head(service);
 	drive_dirty(service->drive, cut_extent, service);
-	dirty_lose_rest(&service->dirty);
+	dirty_lose(&service->dirty);
 	service->dirty.unknown_sectors = unknown; /* the extent under the head was listed, too */
 	media_write(service);
 	for (uint32_t tag = 0; tag < service->transport->tags; tag++) {
@@ -110,7 +108,7 @@ void cut_power(struct service *service)
 			service_fail(service, &service->slots[tag], EIO);
 	}
 	cut->is_news = true;
-	if (eventfd_write(service->news, one))
+	if (eventfd_write(service->news, 1))
 		return; /* the counter is full of unread news */
 }
 

@@ -188,22 +188,7 @@ void dirty_head_done(struct dirty *dirty)
 	}
 }
 
-uint64_t dirty_lose(struct dirty *dirty, uint64_t sector, uint32_t sectors)
-{
-	uint64_t end = sector + sectors;
-	uint64_t before = dirty->cached_sectors;
-
-	while (sector < end) {
-		uint32_t index = find_cached(dirty, sector / PAGE_SECTORS);
-		uint8_t mask = next_mask(&sector, end);
-
-		if (index != NO_PAGE)
-			uncache(dirty, index, mask);
-	}
-	return before - dirty->cached_sectors;
-}
-
-uint64_t dirty_lose_rest(struct dirty *dirty)
+uint64_t dirty_lose(struct dirty *dirty)
 {
 	uint64_t lost = dirty->cached_sectors;
 

@@ -40,11 +40,8 @@ void dirty_head_takes_pages(struct dirty *dirty, struct page_list *written);
 /* What is under the head is on the platter: it leaves for the media file. */
 void dirty_head_done(struct dirty *dirty);
 
-/* These cached sectors are lost (a power cut). Returns how many there were. */
-uint64_t dirty_lose(struct dirty *dirty, uint64_t sector, uint32_t sectors);
-
-/* All of the cache is lost. Returns the sectors. */
-uint64_t dirty_lose_rest(struct dirty *dirty);
+/* What the cache holds is lost (a power cut). Returns the sectors. */
+uint64_t dirty_lose(struct dirty *dirty);
 
 /* A power cut in the middle of a write: the head's first `sectors` sectors from `sector` on stay, the rest is lost. */
 void dirty_head_tears(struct dirty *dirty, uint64_t sector, uint32_t sectors);

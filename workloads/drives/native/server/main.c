@@ -64,6 +64,9 @@ struct arguments {
 
 static struct service service;
 
+/* Weak: a build without ublk.c says so when it is asked for. */
+#pragma weak ublk_transport
+
 static bool parse_number(const char *text, uint64_t most, uint64_t *number)
 {
 	char *end;
@@ -242,6 +245,10 @@ static int make_service(const struct arguments *arguments, char error[256])
 	}
 	if (prepare_media(arguments->media, arguments->bytes, error) || make_locks(error))
 		return -1;
+	if (arguments->ublk && !ublk_transport) {
+		snprintf(error, 256, "this server was built without ublk");
+		return -1;
+	}
 	service.transport = arguments->ublk
 				    ? ublk_transport(arguments->bytes, params.write_cache_bytes > 0,
 						     arguments->mark, error)

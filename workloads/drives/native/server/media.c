@@ -5,8 +5,9 @@
  * makes single answers late, not the drive.
  *
  * The file is written through the page cache, which answers reads of it at memory's speed, but writeback of it begins
- * at once and is waited for every few MiB. So the file's dirty pages stay few: a writer that the kernel holds back for
- * too many dirty pages would wait for this server, and this server for the same limit.
+ * after each MiB, in a thread without priority, and no more than 64 MiB are ahead of it. So the file's dirty pages stay
+ * few: a writer that the kernel holds back for too many dirty pages would wait for this server, and this server for the
+ * same limit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,8 @@
 
 #define PAGES_A_WRITE	     256
 #define PAGES_A_LOOK	     16 /* laid over in one go under the lock: about 10 us */
-#define UNWRITTEN_MOST_BYTES (8U << 20)
+#define WRITEBACK_BYTES	     (1U << 20)
+#define UNWRITTEN_MOST_BYTES (64U << 20)
 
 static void wait_for(sem_t *semaphore)
 {
@@ -200,19 +202,34 @@ static void forget_written(struct service *service, const uint32_t *batch, uint3
 		pthread_cond_signal(&service->has_room);
 }
 
-/* Keeps the file's dirty pages few. Errors of the disk below come with a later write, or with the next reading. */
-static void begin_writeback(struct service *service, uint64_t number, uint32_t count)
+/* Errors of the disk below come with a later write, or with the next reading. */
+static void *write_back(void *argument)
 {
-	static uint64_t unwritten_bytes;
+	struct service *service = argument;
 
-	(void)sync_file_range(service->media, (off_t)(number * PAGE_BYTES),
-			      (off_t)count * PAGE_BYTES, SYNC_FILE_RANGE_WRITE);
-	unwritten_bytes += (uint64_t)count * PAGE_BYTES;
-	if (unwritten_bytes >= UNWRITTEN_MOST_BYTES) {
-		unwritten_bytes = 0;
+	for (;;) {
+		uint64_t bytes;
+
+		wait_for(&service->writebacks);
+		bytes = atomic_load(&service->unwritten_bytes);
 		(void)sync_file_range(service->media, 0, 0,
-				      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE);
+				      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+					      SYNC_FILE_RANGE_WAIT_AFTER);
+		atomic_fetch_sub(&service->unwritten_bytes, bytes);
 	}
+	return NULL;
+}
+
+/* Keeps the file's dirty pages few. */
+static void limit_unwritten(struct service *service, uint64_t bytes)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	uint64_t before = atomic_fetch_add(&service->unwritten_bytes, bytes);
+
+	if (before / WRITEBACK_BYTES != (before + bytes) / WRITEBACK_BYTES)
+		sem_post(&service->writebacks);
+	while (atomic_load(&service->unwritten_bytes) > UNWRITTEN_MOST_BYTES)
+		nanosleep(&pause, NULL);
 }
 
 /* With the lock held. Writes the oldest pages that follow each other on the disk. */
@@ -255,7 +272,7 @@ static void write_batch(struct service *service)
 		service_wake(service);
 	pthread_mutex_unlock(&service->lock);
 	if (!failed)
-		begin_writeback(service, number, count);
+		limit_unwritten(service, (uint64_t)count * PAGE_BYTES);
 	pthread_mutex_lock(&service->lock);
 }
 
@@ -275,7 +292,8 @@ static void *write_media(void *argument)
 
 int media_start(struct service *service, int priority)
 {
-	if (sem_init(&service->reads, 0, 0) || sem_init(&service->writes, 0, 0))
+	if (sem_init(&service->reads, 0, 0) || sem_init(&service->writes, 0, 0) ||
+	    sem_init(&service->writebacks, 0, 0) || punctual_thread(write_back, service, 0))
 		return -1;
 	for (int i = 0; i < MEDIA_READERS; i++) {
 		if (punctual_thread(read_media, service, priority))

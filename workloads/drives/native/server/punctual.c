@@ -90,7 +90,7 @@ int punctual_thread(void *(*run)(void *), void *argument, int priority)
 	failed = pthread_attr_init(&attributes);
 	if (!failed)
 		failed = pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	if (!failed && is_realtime) {
+	if (!failed && is_realtime && priority) {
 		failed = pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
 		if (!failed)
 			failed = pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);

@@ -23,7 +23,7 @@ void punctual_process(struct punctuality *punctuality);
 /* After everything is allocated: locks it. */
 void punctual_lock(struct punctuality *punctuality);
 
-/* A thread with this real-time priority, or without where the kernel gives none. 0, or -1 with errno. */
+/* A thread with this real-time priority; without for 0, and where the kernel gives none. 0, or -1 with errno. */
 int punctual_thread(void *(*run)(void *), void *argument, int priority);
 
 #endif

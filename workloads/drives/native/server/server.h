@@ -65,7 +65,7 @@ struct service {
 	atomic_bool is_asleep;
 	int64_t sleeps_until_ns;
 	int64_t spin_ns;
-	int64_t spun_ns; /* in the window that began at spin_window_ns: spinning is no more than a tenth of it */
+	int64_t spun_ns; /* in the window that began at spin_window_ns: spinning is no more than a twentieth of it */
 	int64_t spin_window_ns;
 
 	/* Calibrated from the service thread's own sleeps: the median of what waking a thread up takes. */
@@ -85,6 +85,9 @@ struct service {
 	uint32_t to_read_count;
 	sem_t reads;
 	sem_t writes;
+	sem_t writebacks;
+	atomic_uint_least64_t
+		unwritten_bytes; /* of the media file, in the kernel's memory at most */
 
 	/* cut.c */
 	bool has_power;

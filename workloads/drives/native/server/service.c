@@ -14,9 +14,9 @@
 /* Pages that requests leave: the head parts a cached page of which it takes some sectors. */
 #define PAGES_KEPT	 64
 #define QUIET_STEPS_MOST 1000
-/* Spinning is at most a tenth of the time: the CPU is the workload's. */
+/* Spinning is at most a twentieth of the time: the CPU is the workload's. */
 #define SPIN_WINDOW_NS	 100000000
-#define SPIN_MOST_NS	 (SPIN_WINDOW_NS / 10)
+#define SPIN_MOST_NS	 (SPIN_WINDOW_NS / 20)
 #define LEAD_MOST_NS	 60000.0
 #define LARGE_BYTES	 65536
 #define WAKE_STEP_NS	 500.0
@@ -471,6 +471,8 @@ void service_submit(struct service *service, const struct request *request)
 			service_fail(service, slot, error);
 		else if (request->op == DRIVE_OP_READ)
 			media_read(service, slot);
+		/* The model turns to it now, and only then knows when it is due. */
+		advance(service);
 		if (error || service->done_count || step_at_ns(service) < service->sleeps_until_ns)
 			service_wake(service);
 	}
