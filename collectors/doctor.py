@@ -24,7 +24,7 @@ from workloads import cgroup, disks, filesystems
 from workloads.cli.options import Options
 from workloads.cli.parse import parse
 from workloads.cli.with_options import SCRIPTS, bcc_tools, our_scripts
-from workloads.system import guest
+from workloads.system import guest, ublkdev
 from workloads.system.command import find_program
 from workloads.system.errors import OptionError, UserError
 from workloads.system.units import show_cpus
@@ -173,18 +173,37 @@ def disk_checks() -> Iterator[Check]:
         yield Check("virtio", YES, "DISK=file and JOURNAL=file: files of the host, attached for a run")
     if Path("/dev/loop-control").exists():
         yield Check("loop", YES, "DISK=file and DISK=ram", needed=True)
-    elif any(
-        "loop" in line for line in (kernel.read(f"/lib/modules/{kernel.release()}/modules.dep") or "").split()
-    ):
+    elif _is_module("loop"):
         yield Check("loop", YES, "as a module, loaded when used", needed=True)
     else:
         remedy = "modprobe loop, or DISK=/dev/NAME with ERASE=/dev/NAME"
         yield Check("loop", NO, "no /dev/loop-control: no DISK=file, no DISK=ram", remedy, True)
+    yield _emulated()
     if not guest.inside():
         yield _free_space()
     offered = kernel.read("/sys/block/loop0/queue/scheduler")
     if offered is not None:
         yield Check("schedulers", YES, offered.replace("[", "").replace("]", ""))
+
+
+def _is_module(name: str) -> bool:
+    modules = kernel.read(f"/lib/modules/{kernel.release()}/modules.dep") or ""
+    return any(f"/{name}.ko" in line.partition(":")[0] for line in modules.splitlines())
+
+
+def _emulated() -> Check:
+    """Check by which way the kernel's requests reach an emulated disk."""
+    if ublkdev.CONTROL.exists():
+        no_ublk = ublkdev.why_not() if _is_root() else ""
+        if not no_ublk:
+            return Check("hdd", YES, "DISK=hdd, an emulated disk, by ublk")
+    elif _is_module("ublk_drv"):
+        return Check("hdd", YES, "DISK=hdd, an emulated disk, by ublk, a module that is loaded when used")
+    else:
+        no_ublk = ublkdev.why_not()
+    if Path("/dev/fuse").exists() or _is_module("fuse"):
+        return Check("hdd", YES, f"DISK=hdd, an emulated disk, by FUSE and a loop device: {no_ublk}")
+    return Check("hdd", NO, f"{no_ublk}, and no FUSE", "modprobe fuse, or KERNEL=6.12")
 
 
 def _free_space() -> Check:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from analysis.rundir.power_cut import power_cut
 from analysis.rundir.run import Run
 from analysis.sections.marks import marked_losses
 from analysis.sections.missing import missing
-from analysis.sections.outcome import damage, how_it_ended
+from analysis.sections.outcome import POWER_CUT, damage, how_it_ended
 
 EMULATED = "emulated CPUs (QEMU TCG): times and rates mean little; counts, bytes and order are valid"
 
@@ -27,10 +28,17 @@ def make_banners(
         banners += [_cut(sentence) for sentence in run.str_list("warnings")[:3]]
     elif run.recording_complete is False:
         banners.append("the recorder ended early: numbers cover what it wrote")
+    cut = power_cut(run)
+    if cut is not None and cut.fault:
+        banners.append(_cut(cut.fault))
     if sentence := damage(run):
         banners.append(sentence)
     ended = how_it_ended(run)
-    if ended == "interrupted":
+    if cut is not None and cut.cut_ns is None:
+        banners.append(f"the power was not cut ({cut.asked}): {cut.why or 'the run ended before'}")
+    if ended == POWER_CUT:
+        banners.append("the power was cut before the workload's end: see Power cut")
+    elif ended == "interrupted":
         banners.append("the workload was interrupted (^C or a signal) before its end")
     elif ended and ended != "exit status 0":
         banners.append(f"the workload failed with {ended}")

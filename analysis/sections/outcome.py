@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a run ended: the workload's exit, and the verdict of fsck."""
+"""How a run ended: the workload's exit or the power cut, and the verdict of fsck."""
 
 from __future__ import annotations
 
 import signal
 
+from analysis.rundir.power_cut import is_cut
 from analysis.rundir.run import Run, dig
+
+POWER_CUT = "power cut"
 
 
 def how_it_ended(run: Run) -> str:
-    """How the workload ended: "exit status 0", "signal 11 (SIGSEGV)", "interrupted"; empty: not known.
+    """How the workload ended: "exit status 0", "signal 11 (SIGSEGV)", "interrupted", "power cut"; "" unknown.
 
     Older runs state an interrupt by their state alone: the session ended the workload by SIGTERM, or by
     SIGKILL after that.
@@ -17,6 +20,8 @@ def how_it_ended(run: Run) -> str:
     status = run.int_("workload", "exit_status")
     if status is None:
         return ""
+    if is_cut(run):
+        return POWER_CUT
     stated = dig(run.facts, "workload", "interrupted")
     if stated is True or (stated is None and run.state == "interrupted" and status in (-15, -9)):
         return "interrupted"

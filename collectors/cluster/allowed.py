@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from workloads.cli.disk_options import parse_disk, parse_erase
+from workloads.cli.drive_options import is_drive, names_file
 from workloads.cli.options import ALLOWING
 from workloads.cli.with_options import our_scripts
 from workloads.system.errors import OptionError
@@ -17,7 +18,7 @@ from workloads.system.errors import OptionError
 # Taken from anyone: nothing of this machine is named by them.
 FREE = (
     *("FS", "WL", "DISK", "JOURNAL", "SIZE", "SCHED", "THREADS", "SCALE", "MEM", "CPUS", "COLLECT", "WITH"),
-    *("VM", "SEED", "NAME", "ROOM", "FLUSH"),
+    *("VM", "SEED", "NAME", "ROOM", "FLUSH", "TIME", "CRASH_AT", "CRASH"),
 )
 DEVICES = ("DISK", "JOURNAL", "ERASE")
 # Taken only with the value that the worker's command line has; several values are separated by bars.
@@ -81,7 +82,8 @@ def _check_devices(name: str, text: str, allowed: Allowed) -> None:
     pool = ("ERASE",) if name == "ERASE" else ("DISK", "JOURNAL")
     granted = {device for each in pool for device in allowed.get(each, ())}
     for device in _devices(name, text):
-        if device not in ("file", "ram") and device not in granted:
+        is_own = device in ("file", "ram") or (is_drive(device) and not names_file(device))
+        if not is_own and device not in granted:
             raise OptionError(
                 f"{name}={device} is not allowed by this worker: its own user allows it, on that machine, by "
                 f"make worker … DISK={device} ERASE={device}"

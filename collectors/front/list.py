@@ -12,6 +12,7 @@ import textwrap
 from collectors.front import check
 from workloads import catalog, filesystems, studies
 from workloads.cli.with_options import our_scripts, script_summary
+from workloads.drives import model
 from workloads.system.command import find_program
 from workloads.system.errors import UserError
 
@@ -83,7 +84,15 @@ def main() -> int:
     print("\ndisks: DISK=...")
     _show("file", "default: a loop device, direct I/O, on a sparse file in $SEEKMETER_SCRATCH")
     _show("ram", "a loop device in memory")
+    _show("hdd", f"an emulated spinning disk, hdd:{model.DEFAULT}; SIZE of it, from @OFFSET on: hdd@50%")
     _show("/dev/NAME", "a real device; also needs ERASE=/dev/NAME, the same name again")
+    print("\nspinning disks: DISK=hdd:DRIVE, or the same from a file of yours, DISK=hdd:./FILE.toml")
+    for name in model.names():
+        try:
+            _show(name, model.load(name).title)
+        except UserError as error:
+            exit_code = error.exit_code
+            _show(name, f"broken: {error.message}")
     print("\nbpftrace scripts of Seekmeter: WITH=bpftrace:NAME")
     for name in our_scripts():
         _show(name, script_summary(name))

@@ -9,7 +9,7 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -66,13 +66,16 @@ def has_ended(process: subprocess.Popen[bytes]) -> bool:
         return process.poll() is not None
 
 
-def wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait for a process, at most so long. Returns whether it has ended. Signals may interrupt the wait."""
+def wait_for(process: subprocess.Popen[bytes], seconds: float, wake: Sequence[int] = ()) -> bool:
+    """Wait for a process, at most so long, or until one of these descriptors is readable.
+
+    Returns whether the process has ended. Signals may interrupt the wait.
+    """
     if has_ended(process):
         return True
     pidfd = os.pidfd_open(process.pid)
     try:
-        select.select([pidfd], [], [], seconds)
+        select.select([pidfd, *wake], [], [], seconds)
     finally:
         os.close(pidfd)
     return has_ended(process)

@@ -3,55 +3,24 @@
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from collectors.privilege.sudo import Owner
 from workloads.system import mounts
 from workloads.system.errors import MachineError
+from workloads.system.rights import as_ids as as_ids
+from workloads.system.rights import as_user as as_user
+from workloads.system.rights import groups_of as groups_of
 
 _ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-@contextmanager
-def as_user(user: Owner) -> Iterator[None]:
-    """Run the block with this user's rights (effective ids and groups), if the process is root's.
-
-    A name that is replaced by a link meanwhile then leads only to what the user can reach anyway.
-    """
-    with as_ids(user.uid, user.gid, groups_of(user)):
-        yield
 
 
 def may(user: Owner, path: Path, how: int) -> bool:
     """Return whether the kernel lets this user access a file or directory so (os.X_OK, …)."""
     with as_user(user):
         return os.access(path, how, effective_ids=True)
-
-
-def groups_of(user: Owner) -> Sequence[int]:
-    """Return the groups that a user is in."""
-    return os.getgrouplist(user.name, user.gid)
-
-
-@contextmanager
-def as_ids(uid: int, gid: int, groups: Sequence[int] = ()) -> Iterator[None]:
-    """Run the block with these effective ids, if root. Real ids stay: the user cannot signal this process."""
-    if os.geteuid() != 0 or uid == 0:
-        yield
-        return
-    own_groups, own_gid = os.getgroups(), os.getegid()
-    os.setgroups(groups)
-    try:
-        os.setegid(gid)
-        os.seteuid(uid)
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(own_gid)
-        os.setgroups(own_groups)
 
 
 def open_directory(path: Path | str, parent: int | None = None) -> int:

@@ -17,8 +17,9 @@ from collectors.collector import Scope
 from collectors.host import blockdev, signals
 from collectors.privilege import reach
 from collectors.privilege.sudo import owner
-from collectors.trace import exit_reason, remount, workload
+from collectors.trace import exit_reason, power_cut, remount, workload
 from collectors.trace.context import RunContext, ended_in_order, first_facts, new_run, sweep
+from collectors.trace.power_cut import PowerCut
 from collectors.trace.recording import Recording
 from collectors.trace.run_dir import RunDirectory
 from collectors.trace.subject import Subject, open_subject
@@ -75,15 +76,12 @@ def _trace(context: RunContext, plan: Plan, janitor: Janitor, stack: ExitStack) 
         recording.retarget(subject.numbers[0])
     else:
         recording.start(options.collect, replace(scope, target=list(subject.numbers)), subject.stack)
+    moved = partial(_note_new_number, context.run, recording, subject)
     server = remount.Server(
-        context,
-        janitor.session_dir / "remount",
-        subject.directory,
-        subject.remounts,
-        cgroup,
-        partial(_note_new_number, context.run, recording, subject),
+        context, janitor.session_dir / "remount", subject.directory, subject.remounts, cgroup, moved
     )
-    outcome = _record_workload(context, recording, subject, plan, argv, cgroup, server, results)
+    cut = power_cut.planned(context, options, subject.drives, moved)
+    outcome = _record_workload(context, recording, subject, plan, argv, cgroup, server, results, cut)
     subject.read_layout()
     _conclude(context.run, recording, outcome)
 
@@ -147,8 +145,10 @@ class _Outcome:
     """The end of the recorded part: the workload's exit, failed writeback, damage of the file system."""
 
     ended: Ended
+    is_cut: bool  # by a power cut: the workload's failure is no fault
     unsynced: str | None  # why the workload's data could not be written back
     damage: str | None  # reported by fsck
+    broken: str | None  # what was promised, and is not there after the power cut
 
 
 def _record_workload(
@@ -160,10 +160,12 @@ def _record_workload(
     cgroup: WorkloadCgroup,
     server: remount.Server,
     results: WorkloadResults,
+    cut: PowerCut | None,
 ) -> _Outcome:
     """Run the workload, write its data back, stop the collectors, unmount and check the file system.
 
-    If fsck is recorded too (WITH=fsck), unmount and fsck come before the collectors stop.
+    If fsck is recorded too (WITH=fsck), unmount and fsck come before the collectors stop. After a power cut
+    (CRASH_AT=) log replay takes the place of writing back, and the check of promises follows fsck.
     """
     run, steps = context.run, plan.options.with_steps
     workload_pid: int | None = None
@@ -175,11 +177,14 @@ def _record_workload(
             if steps:
                 run.facts["clock"]["run_start_ns"] = time.monotonic_ns()
             ended = workload.run_workload(
-                context, recording, plan, argv, subject.directory, cgroup, server, results
+                context, recording, plan, argv, subject.directory, cgroup, server, results, cut
             )
             workload_pid = ended.pid
-            if not ended.interrupted:
+            if not ended.interrupted and not (cut is not None and cut.happened):
                 unsynced = _sync(context, subject.directory)
+        if cut is not None and not ended.interrupted and cut.settle():
+            cut.replay(subject.remounts)
+            unsynced = None  # it failed because of the cut
         if steps:
             run.facts["clock"]["run_end_ns"] = time.monotonic_ns()
         unchecked = _why_unchecked(ended, unsynced)
@@ -192,7 +197,9 @@ def _record_workload(
     signals.hold()  # the recording has ended: cleanup is not interrupted
     if not is_closed:
         damage = subject.close(unchecked)
-    return _Outcome(ended, unsynced, damage)
+    is_cut = cut is not None and cut.happened
+    broken = cut.check() if cut is not None and is_cut else None
+    return _Outcome(ended, is_cut, unsynced, damage, broken)
 
 
 def _sync(context: RunContext, directory: Path) -> str | None:
@@ -227,11 +234,13 @@ def _conclude(run: RunDirectory, recording: Recording, outcome: _Outcome) -> Non
         raise KeyboardInterrupt
     run.facts["state"] = "complete"
     run.facts["exit_status"] = 1
-    if ended.status != 0:
+    if ended.status != 0 and not outcome.is_cut:
         why = exit_reason.why(ended.status, ended.last_lines)
         raise RunError(f"the workload failed ({why}); what it did until then is recorded")
     if outcome.unsynced is not None:
         raise RunError(outcome.unsynced)
+    if outcome.broken is not None:
+        raise RunError(outcome.broken)
     if outcome.damage is not None:
         raise RunError(outcome.damage)
     recording.check()

@@ -77,14 +77,20 @@ def _since(before: Snapshot, key: tuple[int, int], now: Process) -> tuple[int, i
     )
 
 
-def compare(before: Snapshot, after: Snapshot, workload_ns: int, own_pids: Collection[int]) -> dict[str, Any]:
+def compare(
+    before: Snapshot,
+    after: Snapshot,
+    workload_ns: int,
+    own_pids: Collection[int],
+    emulator_pids: Collection[int] = (),
+) -> dict[str, Any]:
     """Return run.json's "others": CPU time between two snapshots, by kind of process.
 
     workload_ns: CPU time of the workload's cgroup, whose processes started and ended in between. own_pids:
-    the session and its collectors. An ended process has left its CPU time, also from before the first
-    snapshot, to the process that waited for it.
+    the session and its collectors. emulator_pids: servers of emulated disks. An ended process has left its
+    CPU time, also from before the first snapshot, to the process that waited for it.
     """
-    user = kernel = tracing = 0
+    user = kernel = tracing = emulator = 0
     programs: dict[str, int] = {}
     for key, process in after.items():
         own, with_children = _since(before, key, process)
@@ -94,15 +100,18 @@ def compare(before: Snapshot, after: Snapshot, workload_ns: int, own_pids: Colle
         user += with_children
         if key[0] in own_pids:
             tracing += own
+        elif key[0] in emulator_pids:
+            emulator += own
         elif own > 0:
             programs[process.comm] = programs.get(process.comm, 0) + own
     gone = sum(process.ticks for key, process in before.items() if key not in after and not process.is_kernel)
     most = sorted(programs.items(), key=lambda item: (-item[1], item[0]))[:_PROGRAMS_SHOWN]
     return {
-        "cpu_ns": max((user - gone - tracing) * _TICK_NS - workload_ns, 0),
+        "cpu_ns": max((user - gone - tracing - emulator) * _TICK_NS - workload_ns, 0),
         "kernel_threads_cpu_ns": kernel * _TICK_NS,
         "workload_cpu_ns": workload_ns,
         "tracing_cpu_ns": tracing * _TICK_NS,
+        **({"emulator_cpu_ns": emulator * _TICK_NS} if emulator_pids else {}),
         "programs": [{"comm": comm, "cpu_ns": ticks * _TICK_NS} for comm, ticks in most],
     }
 

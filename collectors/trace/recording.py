@@ -12,6 +12,7 @@ from collectors.collector import Running, Scope, Step, collectors, start_groups
 from collectors.host import signals
 from collectors.trace import sysinfo
 from collectors.trace.context import RunContext
+from collectors.trace.emulated_disks import EmulatedDisks
 from collectors.trace.room import Room, limit_met_by_recorder
 from collectors.trace.stack import Stack
 from collectors.with_programs import collector as with_programs
@@ -28,6 +29,7 @@ class Recording:
         self._context = context
         self._programs: list[Running] = []  # of WITH=, which start first
         self._collectors: list[Running] = []  # in the order of their starts
+        self._emulated: EmulatedDisks | None = None
         self._room: Room | None = None
         self._stack: Stack | None = None
         self._is_out_of_room = False
@@ -35,7 +37,15 @@ class Recording:
 
     @property
     def _running(self) -> list[Running]:
-        return [*self._programs, *self._collectors]
+        return [*([self._emulated] if self._emulated else []), *self._programs, *self._collectors]
+
+    def watch_disks(self, disks: EmulatedDisks) -> None:
+        """Watch a session's emulated disks from now on, which record their own table."""
+        self._emulated = disks
+
+    def emulator_pids(self) -> list[int]:
+        """Return the processes that serve emulated disks."""
+        return self._emulated.pids if self._emulated else []
 
     def start(self, collect: Sequence[str], scope: Scope, stack: Stack) -> None:
         """Start the programs of WITH= and these collectors, and print which of them are off.
@@ -167,7 +177,8 @@ class Recording:
         entries: dict[str, Any] = {}
         losses: dict[str, Any] = {"collectors": entries, "complete": True}
         for running in sorted(
-            [*self._collectors, *self._programs], key=lambda collector: not collector.is_main
+            [*self._collectors, *self._programs, *([self._emulated] if self._emulated else [])],
+            key=lambda collector: not collector.is_main,
         ):
             part = running.losses()
             entries |= part.pop("collectors")

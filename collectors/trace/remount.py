@@ -66,6 +66,14 @@ class Target:
                 f"that started meanwhile and keep a copy of all mounts"
             )
 
+    def forget(self, seconds: float) -> str | None:
+        """Drop the caches of a file system that was unmounted elsewhere, and take the mount off the list.
+
+        Returns the path of a disk that is still in use after so many seconds, else None.
+        """
+        self._janitor.undo_mount(self.directory)
+        return cold.drop_caches(self._disk, seconds)
+
     def mount(self) -> None:
         """Mount the file system as before. Raises RunError."""
         entries = os.listdir(self.directory)

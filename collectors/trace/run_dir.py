@@ -289,6 +289,16 @@ class RunDirectory:
         except OSError as error:
             self.warn(f"phases.jsonl could not be written: {(error.strerror or '').lower()}")
 
+    def open_record(self, table: str) -> int:
+        """Make raw/TABLE/TABLE.rec, to which another process will append. Returns its descriptor."""
+        folder = self.raw / table
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.open(folder / f"{table}.rec", flags, 0o600)
+        except OSError as error:
+            raise _cannot(error) from None
+
     def take_out(self, machine: Staged) -> Taken:
         """Copy the files that a virtual machine wrote into the directory."""
         return machine.take_out(self._directory)

@@ -3,6 +3,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from collectors.privilege.ownership import may
 from collectors.privilege.sudo import owner
 from collectors.trace import fsck, mounted_layout, remount, resolve_paths, sysinfo
 from collectors.trace.context import RunContext
+from collectors.trace.emulated_disks import TABLE, EmulatedDisks
 from collectors.trace.recording import Recording
 from collectors.trace.run_dir import RunDirectory
 from collectors.trace.stack import Stack
@@ -20,7 +22,8 @@ from workloads import filesystems
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
-from workloads.disks import Disk, PlannedDisk, bytes_of, open_disk, queue, scratch_directory, writers
+from workloads.disks import Disk, PlannedDisk, has_files, open_disk, queue, scratch_directory, writers
+from workloads.disks.drive_server import DriveServer
 from workloads.filesystems import layout
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.plan.plan import Plan
@@ -38,6 +41,10 @@ class Subject(Protocol):
     stack: Stack  # the devices that are recorded
     numbers: list[str]  # "major:minor" of the file system; a mount of btrfs may add another one
     remounts: remount.Target | None  # None: not the run's own to unmount
+
+    @property
+    def drives(self) -> Sequence[DriveServer]:
+        """Return the servers of the emulated disks, the main disk's first."""
 
     def settle(self) -> None:
         """Write back dirty pages before the recording begins: of a run's own file systems, or if asked."""
@@ -82,9 +89,16 @@ class OwnFilesystem:
         self._janitor = janitor
         self._disk = _open_disks(context, plan.disks, plan.options, janitor, stack)
         self.stack = _stack_of_disks(context, self._disk, filesystem.filesystem.kernel_type)
-        has_file = bytes_of(plan.disks, "file") > 0 and not guest.inside()
+        if any(disk.server is not None for disk in self._disk.all):
+            recording.watch_disks(_watched(context, self._disk))
+        has_file = has_files(plan.disks) and not guest.inside()
         self._scratch = scratch_directory() if has_file else None
         self.directory.mkdir()
+
+    @property
+    def drives(self) -> Sequence[DriveServer]:
+        """Return the servers of the emulated disks."""
+        return [disk.server for disk in self._disk.all if disk.server is not None]
 
     def settle(self) -> None:
         """Write back the file system with the disks' files, and no other one of the machine."""
@@ -166,6 +180,7 @@ class UserDirectory:
     """A user's directory (DIR=). Other programs may use its file system: no mkfs, no unmount."""
 
     remounts: remount.Target | None = None
+    drives: Sequence[DriveServer] = ()
 
     def __init__(self, context: RunContext, directory: Path, options: Options, stack: ExitStack) -> None:
         """Look up the devices, or those of DEV=, which are recorded instead. Raises MachineError."""
@@ -230,9 +245,13 @@ def _open_disks(
     stack: ExitStack,
 ) -> Disk:
     run = context.run
+    record: int | None = None
+    if any(disk.emulated is not None for disk in planned):
+        record = run.open_record(TABLE)
+        stack.callback(os.close, record)
     with context.step("disk", _describe(planned), "disk_s"):
         disk = stack.enter_context(
-            open_disk(planned, options.sched, options.erase, janitor, options.has_flushes)
+            open_disk(planned, options.sched, options.erase, janitor, options.has_flushes, record)
         )
     run.add(device=_facts(disk))
     for part in disk.all:
@@ -247,16 +266,28 @@ def _open_disks(
     return disk
 
 
+def _watched(context: RunContext, disk: Disk) -> EmulatedDisks:
+    facts = context.run.facts
+    entries = [facts["device"], *facts.get("more_devices", [])]
+    entries += [facts["journal_device"]] if disk.journal is not None else []
+    return EmulatedDisks(disk.all, entries, context.warn)
+
+
 def _describe(planned: tuple[PlannedDisk, ...]) -> str:
     """Return the disks' kinds and sizes as text: "file, 8G", or "file, 8G; journal: file, 256M"."""
     return "; ".join(
-        f"{'journal: ' if disk.serial == 'journal' else ''}{disk.kind}, {show_size(disk.size_bytes)}"
+        f"{'journal: ' if disk.serial == 'journal' else ''}{_kind(disk)}, {show_size(disk.size_bytes)}"
         for disk in planned
     )
 
 
+def _kind(disk: PlannedDisk) -> str:
+    return disk.kind if disk.emulated is None else f"hdd ({disk.emulated.model.title})"
+
+
 def _facts(disk: Disk) -> dict[str, object]:
-    below = blockdev.below_loop(Path(disk.path).name)
+    # Below an emulated disk is its server, whose own file is no part of the disk.
+    below = blockdev.below_loop(Path(disk.path).name) if disk.server is None else None
     return {
         **disk.facts,
         "dev": f"{disk.dev[0]}:{disk.dev[1]}",

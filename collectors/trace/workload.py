@@ -10,6 +10,7 @@ from collectors.privilege.ownership import as_user
 from collectors.privilege.sudo import TREE, caller_environment, owner
 from collectors.trace import other_programs, past, remount, workload_process
 from collectors.trace.context import RunContext
+from collectors.trace.power_cut import PowerCut
 from collectors.trace.progress import Estimate, Phases, Progress
 from collectors.trace.recording import Recording
 from collectors.trace.room import nearly_full
@@ -20,7 +21,7 @@ from workloads import dirty_limit
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
-from workloads.disks import bytes_of, scratch_directory
+from workloads.disks import has_files, scratch_directory
 from workloads.plan.plan import Plan
 from workloads.system import entrance, guest
 from workloads.system.errors import RunError
@@ -72,41 +73,54 @@ def run_workload(
     cgroup: WorkloadCgroup,
     server: remount.Server,
     results: WorkloadResults,
+    cut: PowerCut | None = None,
 ) -> Ended:
-    """Run the workload until it exits or ^C. Writes its times, exit status and output into run.json."""
+    """Run the workload until it exits, ^C or the power cut.
+
+    Writes its times, exit status and output into run.json.
+    """
     run, user = context.run, owner()
     environment = _environment(plan, directory, server, results, context.cut_socket)
     signals.hold()  # workload_process.run() releases: from here on ^C ends a workload that has begun
     context.say("workload", plan.options.cmd if plan.options.cmd is not None else " ".join(argv))
     progress = _progress(context, plan)
     output = run.raw / "workload.out"
-    has_disk_file = plan.filesystem is not None and bytes_of(plan.disks, "file") > 0
+    has_disk_file = plan.filesystem is not None and has_files(plan.disks)
     scratch = scratch_directory() if has_disk_file and not guest.inside() else None
 
-    def watch(seconds: float) -> None:
+    def watch(seconds: float) -> bool:
+        if cut is not None and cut.poll():
+            return False
         results.take()
         progress(seconds)
         recording.poll()
         _check_room(output, plan.options.room_bytes, scratch)
         server.serve()
+        return True
 
     with context.step("", f"its output is in {output}", "workload_s"):
         before = other_programs.snapshot()
         from_ns = context.cut_bins()
-        ended = workload_process.run(argv, directory, environment, output, cgroup, user, watch)
+        if cut is not None:
+            cut.arm()
+        wake = cut.wake if cut is not None else ()
+        ended = workload_process.run(argv, directory, environment, output, cgroup, user, watch, wake)
         until_ns = context.cut_bins()
         after, cpu_ns = other_programs.snapshot(), other_programs.cgroup_cpu_ns(cgroup.v2_path)
         progress.end()
     results.end()
     if cpu_ns is not None:
-        run.facts["others"] = other_programs.compare(before, after, cpu_ns, recording.pids())
+        run.facts["others"] = other_programs.compare(
+            before, after, cpu_ns, recording.pids(), recording.emulator_pids()
+        )
     run.facts["clock"].update(workload_start_ns=ended.start_ns, workload_end_ns=ended.end_ns)
     run.facts["workload"] |= {
         "exit_status": ended.status,
         "interrupted": ended.interrupted,
         "output": {"file": "raw/workload.out", **ended.output},
     }
-    if results.lines[PHASES] == 0:  # the workload marked no phase: it is one phase
+    has_phase = cut.end_phase() if cut is not None and cut.poll() else False
+    if results.lines[PHASES] == 0 and not has_phase:  # the workload marked no phase: it is one phase
         run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns, from_ns, until_ns)
     run.write()
     return ended

@@ -40,13 +40,15 @@ def run(
     output: Path,
     cgroup: WorkloadCgroup,
     run_as: Owner,
-    watch: Callable[[float], None],
+    watch: Callable[[float], bool],
+    wake: Sequence[int] = (),
 ) -> Ended:
     """Run the workload to its end; ^C or SIGTERM ends it early, with everything in its cgroup.
 
-    environment: all of its variables. watch: called a few times a second with the elapsed seconds. Signals
-    are held before the call; one that comes while the workload is started ends it. Raises MachineError if the
-    workload cannot be started.
+    environment: all of its variables. watch: called a few times a second with the elapsed seconds; False:
+    the power is gone, and the workload is killed. wake: descriptors that call watch at once when readable.
+    Signals are held before the call; one that comes while the workload is started ends it. Raises
+    MachineError if the workload cannot be started.
     """
 
     def enter() -> None:
@@ -73,8 +75,11 @@ def run(
         interrupted = False
         try:
             signals.release()
-            while not signals.wait_for(process, _POLL_SECONDS):
-                watch((time.monotonic_ns() - start_ns) / 1e9)
+            while not signals.wait_for(process, _POLL_SECONDS, wake):
+                if not watch((time.monotonic_ns() - start_ns) / 1e9):
+                    signals.hold()  # what follows a power cut is not interrupted
+                    process.kill()
+                    break
         except KeyboardInterrupt:
             interrupted = True
         if process.poll() is None:

@@ -53,6 +53,7 @@ SESSIONS = {
     "ram": {**ONE, "DISK": "ram"},
     "journal": {**ONE, "JOURNAL": "file"},
     "journal-ram": {**ONE, "DISK": "ram", "JOURNAL": "ram"},
+    "hdd": {**ONE, "DISK": "hdd", "TIME": "100"},
     "two": {"FS": "btrfs", "SIZE": "128M", "DISK": "file file"},
 }
 

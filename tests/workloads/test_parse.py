@@ -352,11 +352,46 @@ def test_every_variable_has_a_parser_and_a_job() -> None:
             )
 
 
-def test_model_of_a_report_is_hdd_alone() -> None:
+def test_model_of_a_report_is_a_drive() -> None:
     assert parse("report", MODEL="hdd").model == "hdd"
-    assert parse("report").model is None
-    with pytest.raises(OptionError, match="MODEL='ssd' is not hdd: leave it out, or say MODEL=hdd"):
+    assert parse("report", MODEL="fc15k").model == "fc15k"
+    with pytest.raises(OptionError, match=r"ssd is not a drive, and no ./FILE.toml: "):
         parse("report", MODEL="ssd")
+
+
+def test_volume_is_the_only_by() -> None:
     assert parse("report", BY="volume").by == parse("movie", BY="volume").by == "volume"
     with pytest.raises(OptionError, match="BY='disk' is not volume: leave it out, or say BY=volume"):
         parse("report", BY="disk")
+
+
+def test_emulated_disks_are_parsed() -> None:
+    two = parse(FS="btrfs", WL="fio-seqwrite", DISK="hdd hdd:laptop5400@50%", TIME="10")
+    assert (two.disk, two.more_disks, two.time) == ("hdd", ("hdd:laptop5400@50%",), 10.0)
+    assert parse(**TRACE, DISK="file", JOURNAL="hdd:fc15k").journal == "hdd:fc15k"
+    cut = parse(**TRACE, DISK="hdd", CRASH_AT="commit:3", CRASH="some:7,torn")
+    assert (cut.crash_at, cut.crash.keep, cut.crash.seed, cut.crash.is_torn) == ("commit:3", "some", 7, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"DISK": "hdd:nope"}, "nope is not a drive, and no ./FILE.toml"),
+        ({"DISK": "hdd:./none.toml"}, "none.toml cannot be read (no such file or directory)"),
+        ({"DISK": "hdd@90x"}, "90x is no place on the drive"),
+        ({"DISK": "hdd@250G"}, "begins where the drive sata2007 has ended"),
+        ({"DISK": "hdd file", "FS": "btrfs"}, "mixes kinds of disks"),
+        ({"DISK": "hddx"}, "DISK=hddx is not a disk: did you mean hdd?"),
+        ({"DISK": "hdd", "TIME": "0"}, "TIME=0 is no speed"),
+        ({"DISK": "hdd", "TIME": "nan"}, "TIME=nan is no speed"),
+        ({"TIME": "2"}, "TIME is of an emulated disk: add DISK=hdd"),
+        ({"CRASH_AT": "2"}, "CRASH_AT is of an emulated disk: add DISK=hdd"),
+        ({"DISK": "hdd", "CRASH": "all"}, "add CRASH_AT="),
+        ({"DISK": "hdd", "CRASH_AT": "noon"}, "CRASH_AT=noon is no moment"),
+        ({"DISK": "hdd", "CRASH_AT": "1", "CRASH": "half"}, "CRASH=half is not understood"),
+    ],
+)
+def test_wrong_emulated_disk_names_a_remedy(given: dict[str, str], says: str) -> None:
+    with pytest.raises(OptionError) as error:
+        parse(**TRACE | given)
+    assert says in error.value.message

@@ -21,6 +21,7 @@ from types import TracebackType
 from workloads.cleanup.undo import (
     Entry,
     StillBusy,
+    abort_fuse,
     kill_cgroup,
     read_setting,
     start_time,
@@ -80,9 +81,26 @@ class Janitor:
             raise MachineError(f"{target} has something mounted already: unmount it")
         return self._add({"kind": "mount", "target": str(target), "source": source})
 
-    def add_loop(self, number: int, backing: Path) -> int:
-        """List the loop device /dev/loopNUMBER before it is attached to its backing file."""
-        return self._add({"kind": "loop", "loop": number, "backing": str(backing)})
+    def add_fuse(self, target: Path, source: str) -> int:
+        """List a mount whose server is a process of the session, before it is made on a new file."""
+        place = os.path.join(os.path.realpath(target.parent), target.name)
+        return self._add({"kind": "fuse", "target": place, "source": source})
+
+    def abort_fuse(self, number: int) -> None:
+        """Fail all requests to the server of a mount that add_fuse() listed: it hangs. Raises OSError."""
+        abort_fuse(next(entry for entry in self._entries if entry["number"] == number))
+
+    def add_loop(self, number: int, backing: Path, mark: str = "") -> int:
+        """List the loop device /dev/loopNUMBER before it is attached to its backing file.
+
+        mark: the text that it is attached with, if a mount of the session has the file.
+        """
+        marked = {"mark": mark} if mark else {}
+        return self._add({"kind": "loop", "loop": number, "backing": str(backing), **marked})
+
+    def add_ublk(self, mark: int) -> int:
+        """List the ublk device that a server is about to make. mark: 64 random bits that it gets."""
+        return self._add({"kind": "ublk", "mark": mark})
 
     def add_cgroup(self, path: Path, own_mount: Path | None = None) -> int:
         """List a cgroup directory (v1 or v2) before it is made. Undo kills the processes in it.
@@ -306,6 +324,9 @@ def _undo_all(entries: list[Entry], forget: Callable[[Entry], None]) -> list[str
             undo_process(entry)
         elif entry["kind"] == "cgroup":
             kill_cgroup(Path(entry["path"]))
+    for entry in entries:
+        if entry["kind"] == "fuse":
+            _abort_hanging(entry, problems)
     for entry in reversed(list(entries)):
         try:
             undo_entry(entry)
@@ -314,6 +335,14 @@ def _undo_all(entries: list[Entry], forget: Callable[[Entry], None]) -> list[str
         else:
             forget(entry)
     return problems
+
+
+def _abort_hanging(entry: Entry, problems: list[str]) -> None:
+    """Abort a FUSE connection whose server has not ended: whatever reads or unmounts its disk would hang."""
+    try:
+        abort_fuse(entry)
+    except OSError as error:
+        problems.append(f"{entry['target']} cannot be aborted: {(error.strerror or '').lower()}")
 
 
 def _remove_session(session: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.cleanup import guard
-from workloads.system import loopdev, mounts
+from workloads.system import loopdev, mounts, ublkdev
 from workloads.system.command import find_program, run_command, stderr_tail
 
 BUSY_SECONDS = 5.0
@@ -37,9 +37,9 @@ def undo_entry(entry: Entry) -> None:
 
 def _undo_mount(entry: Entry) -> None:
     """Unmount, also in the mount namespace of a killed session, which lives as long as a process in it."""
-    target = Path(entry["target"])
+    target, is_real = Path(entry["target"]), entry["kind"] == "fuse"
     deadline = time.monotonic() + BUSY_SECONDS
-    while (view := _find_mount(target, entry["source"])) is not None:
+    while (view := _find_mount(target, entry["source"], is_real)) is not None:
         try:
             _unmount_in(view[0], target)
         except OSError as error:
@@ -50,9 +50,12 @@ def _undo_mount(entry: Entry) -> None:
             time.sleep(0.05)
 
 
-def _find_mount(target: Path, source: str) -> tuple[int | None, mounts.Mount] | None:
-    """Return (pid, mount) of a view in which source is on top of target, pid None in ours; None: nowhere."""
-    real, top = os.path.realpath(target), dict[int | None, mounts.Mount]()
+def _find_mount(target: Path, source: str, is_real: bool = False) -> tuple[int | None, mounts.Mount] | None:
+    """Return (pid, mount) of a view in which source is on top of target, pid None in ours; None: nowhere.
+
+    is_real: no part of target is a link; nothing is then asked of the file system mounted on it.
+    """
+    real, top = str(target) if is_real else os.path.realpath(target), dict[int | None, mounts.Mount]()
     for pid, mount in mounts.everywhere():
         if mount.target == real:
             top[pid] = mount
@@ -79,9 +82,46 @@ def _unmount_in(pid: int | None, target: Path) -> None:
         raise OSError(number, os.strerror(number), str(target))
 
 
+def abort_fuse(entry: Entry) -> None:
+    """Have the kernel fail every request to a FUSE server, which frees what waits for one that hangs.
+
+    Not even SIGKILL ends a server that waits for its own disk. The connection is found by our mount, which is
+    there as long as the server is: it lives in the session's mount namespace.
+    """
+    view = _find_mount(Path(entry["target"]), entry["source"], is_real=True)
+    if view is None:
+        return
+    connection, place = view[1].dev.partition(":")[2], Path("/sys/fs/fuse/connections")
+    if (place / connection).exists():
+        _abort(place / connection)
+        return
+    own = Path(entry["target"]).with_name("fusectl")
+    own.mkdir(mode=0o700, exist_ok=True)
+    mounts.mount_fusectl(own, "seekmeter-undo")
+    try:
+        _abort(own / connection)
+    finally:
+        mounts.unmount(own)
+
+
+def _abort(connection: Path) -> None:
+    try:
+        (connection / "abort").write_text("1")
+    except OSError:  # it has ended by itself
+        pass
+
+
 def _undo_loop(entry: Entry) -> None:
     try:
-        loopdev.remove(entry["loop"], Path(entry["backing"]), LOOP_BUSY_SECONDS)
+        loopdev.remove(entry["loop"], Path(entry["backing"]), LOOP_BUSY_SECONDS, entry.get("mark", ""))
+    except TimeoutError as error:
+        raise StillBusy(str(error)) from error
+
+
+def _undo_ublk(entry: Entry) -> None:
+    """Remove the device that has the session's mark, whatever its number. Its server has ended by now."""
+    try:
+        ublkdev.remove(entry["mark"], BUSY_SECONDS)
     except TimeoutError as error:
         raise StillBusy(str(error)) from error
 
@@ -234,7 +274,9 @@ def read_setting(path: Path) -> str:
 
 _UNDO: dict[str, Callable[[Entry], None]] = {
     "mount": _undo_mount,
+    "fuse": _undo_mount,
     "loop": _undo_loop,
+    "ublk": _undo_ublk,
     "pool": _undo_pool,
     "cgroup": _undo_cgroup,
     "controller": _undo_controller,

@@ -3,24 +3,25 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from workloads.cli.drive_options import is_drive, parse_drive
 from workloads.system.errors import OptionError, nearest
 
 MOST_DISKS = 64
 
 
 def parse_disk(text: str) -> dict[str, object]:
-    """DISK= is one disk, or several separated by blanks: all files, all in memory, or all real devices."""
+    """DISK= is one disk, or several separated by blanks, all of one kind."""
     chosen = _split("DISK", text)
     for name in chosen:
         _check_kind("DISK", name)
     if len(chosen) > MOST_DISKS:
         raise OptionError(f"DISK={text} names {len(chosen)} disks: at most {MOST_DISKS}")
-    kinds = {name if not name.startswith("/") else "real" for name in chosen}
+    kinds = {_kind(name) for name in chosen}
     if len(kinds) > 1:
         raise OptionError(
-            f"DISK={text} mixes kinds of disks: give all as file, all as ram, or all as devices"
+            f"DISK={text} mixes kinds of disks: give all as file, all as ram, all as hdd, or all as devices"
         )
     refuse_twice("DISK", chosen)
     return {"disk": chosen[0], "more_disks": chosen[1:]}
@@ -53,16 +54,30 @@ def _split(variable: str, text: str) -> tuple[str, ...]:
     return names
 
 
+def has_drive(words: Mapping[str, str]) -> bool:
+    """Return whether DISK= or JOURNAL= of a run's words is an emulated spinning disk."""
+    return any(is_drive(disk) for name in ("DISK", "JOURNAL") for disk in words.get(name, "").split())
+
+
 def quoted(name: str) -> str:
     """Return a device name as it is typed among others."""
     return shlex.quote(name) if " " in name else name
 
 
+def _kind(name: str) -> str:
+    return "real" if name.startswith("/") else "hdd" if is_drive(name) else name
+
+
 def _check_kind(variable: str, text: str) -> None:
+    if is_drive(text):
+        parse_drive(variable, text)
+        return
     if text not in ("file", "ram") and not text.startswith("/"):
         if os.path.exists("/dev/" + text):
             raise OptionError(f"{variable}={text} is not a disk: did you mean /dev/{text}?")
-        raise OptionError(f"{variable}={text} is not a disk: {nearest(text, ('file', 'ram', '/dev/NAME'))}")
+        raise OptionError(
+            f"{variable}={text} is not a disk: {nearest(text, ('file', 'ram', 'hdd', '/dev/NAME'))}"
+        )
 
 
 def refuse_twice(variable: str, names: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from workloads.cli.crash_options import LOST, Crash
 from workloads.cli.on_option import On
 from workloads.cli.with_options import With
 
@@ -16,8 +17,11 @@ VARIABLES = {
     "FS": "file system, NAME or NAME:OPTIONS (see make list)",
     "WL": "workload, NAME or NAME:VARIANT (see make list)",
     "ARGS": "more arguments for the workload, unchanged; for test jobs, arguments of pytest",
-    "DISK": "file (default), ram, or a device such as /dev/sdb; several for btrfs: 'file file'",
-    "JOURNAL": "another disk for the journal or log: file, ram, or a device",
+    "DISK": "file (default), ram, hdd (spinning, hdd:DRIVE@OFFSET), or /dev/sdb; btrfs: 'file file'",
+    "JOURNAL": "another disk for the journal or log: file, ram, hdd, or a device",
+    "TIME": "how many times as fast as the clock the time of DISK=hdd passes: 10 (default 1)",
+    "CRASH_AT": "cut the power of DISK=hdd: 12.5 (seconds of the workload), request:N, flush:N, commit:N",
+    "CRASH": "what the cut keeps of the write cache: lost (nothing, default), some:SEED, all; ,torn",
     "SIZE": "size of the disk, or of each of several disks: 10G",
     "MKFS": "more arguments for mkfs",
     "MOUNT": "more mount options",
@@ -48,7 +52,7 @@ VARIABLES = {
     "RUN": "run directory to report, show or verify (default runs/latest)",
     "FINDING": "the finding to verify, by its number in the report",
     "LOCKS": "all: report lock waits of all tasks, not only those of the workload and its file system",
-    "MODEL": "hdd: report with the model of a 7200 rpm disk (default: where the disk is a spinning one)",
+    "MODEL": "what the run's requests cost on a spinning disk: hdd, a drive of make list, ./FILE.toml",
     "BY": "volume: disk maps of the volume that the file system is on (default: of the disks below it)",
     "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop",
     "RUNS": "2 to 16 runs, or sweeps, to compare, separated by blanks; quotes around a name with blanks",
@@ -67,16 +71,17 @@ VARIABLES = {
 _TRACE = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS"),
     *("COLLECT", "WITH", "DIR", "DEV", "CMD", "ERASE", "OUT", "NAME", "SEED", "VM", "KERNEL", "JOURNAL"),
-    *("ROOM", "GROUP", "ADDRESSES", "SYNC", "FLUSH", "DIRTY"),
+    *("ROOM", "GROUP", "ADDRESSES", "SYNC", "FLUSH", "DIRTY", "TIME", "CRASH_AT", "CRASH"),
 )
 NOT_WITH_DIR = (
     *("FS", "WL", "ARGS", "DISK", "JOURNAL", "SIZE", "MKFS", "MOUNT", "SCHED", "ERASE", "THREADS", "SCALE"),
-    *("SEED", "FLUSH"),
+    *("SEED", "FLUSH", "TIME", "CRASH_AT", "CRASH"),
 )
 _SWEEP = ("REPS", "GOAL", "MOST", "ORDER", "TRACING", "ON", "TLS")
+OF_EMULATED = ("TIME", "CRASH_AT", "CRASH")  # only with an emulated disk
 STUDY_WORDS = (
     *("NAME", "SCALE", "FS", "REPS", "DISK", "SIZE", "ERASE", "TRACING", "ORDER", "MEM", "OUT", "VM"),
-    *("COLLECT", "GROUP", "ON", "TLS"),
+    *("COLLECT", "GROUP", "ON", "TLS", "TIME"),
 )
 VERIFY_WORDS = ("RUN", "FINDING", "GOAL", "MOST", "ORDER", "ERASE", "OUT")
 # Variables by which make worker allows words of others (collectors/cluster/allowed.py).
@@ -129,15 +134,18 @@ class Options:
     wl: str | None = None
     wl_variant: str | None = None
     args: tuple[str, ...] = ()
-    disk: str = "file"  # file, ram, or the device as the user named it
+    disk: str = "file"  # file, ram, hdd…, or the device as the user named it
     more_disks: tuple[str, ...] = ()  # of the same file system
-    journal: str | None = None  # file, ram, or a device: the journal's own disk
+    journal: str | None = None  # file, ram, hdd…, or a device: the journal's own disk
+    time: float = 1.0  # TIME: of emulated disks
     size_bytes: int | None = None
     mkfs: tuple[str, ...] = ()
     mount: tuple[str, ...] = ()
     sched: str | None = None
     has_flushes: bool = True  # FLUSH
     dirty_bytes: int | None = None  # DIRTY; None: the machine's own limit
+    crash_at: str | None = None  # CRASH_AT: when the power is cut; None: never
+    crash: Crash = LOST  # CRASH: what the cut keeps
     threads: int | None = None
     scale: str = "default"
     mem_bytes: int | None = None

@@ -15,7 +15,9 @@ from contextlib import suppress
 
 from workloads import catalog, filesystems
 from workloads.catalog import SCALES
+from workloads.cli.crash_options import parse_crash, parse_crash_at
 from workloads.cli.disk_options import parse_disk, parse_erase, parse_journal, quoted, refuse_twice
+from workloads.cli.drive_options import is_drive, parse_model, parse_time
 from workloads.cli.on_option import on_of, parse_on
 from workloads.cli.options import (
     ALLOWING,
@@ -202,7 +204,17 @@ def _check_disks(options: Options) -> None:
             )
     if options.disk.startswith("/") and options.size_bytes is not None:
         raise OptionError("SIZE contradicts a real DISK: the whole device is used; drop SIZE")
+    _check_emulated(options, any(is_drive(name) for name in named))
     _check_disk_count(options)
+
+
+def _check_emulated(options: Options, is_emulated: bool) -> None:
+    """Refuse words about an emulated disk that do not go together. Raises OptionError."""
+    for name in ("TIME", "CRASH_AT"):
+        if name in options.given and not is_emulated:
+            raise OptionError(f"{name} is of an emulated disk: add DISK=hdd, or leave {name} out")
+    if "CRASH" in options.given and options.crash_at is None:
+        raise OptionError("CRASH says what a power cut keeps: add CRASH_AT=, such as CRASH_AT=5")
 
 
 def _check_disk_count(options: Options) -> None:
@@ -417,12 +429,6 @@ def _locks(text: str) -> dict[str, object]:
     return {"locks": text}
 
 
-def _model(text: str) -> dict[str, object]:
-    if text != "hdd":
-        raise OptionError(f"MODEL={text!r} is not hdd: leave it out, or say MODEL=hdd")
-    return {"model": text}
-
-
 def _by(text: str) -> dict[str, object]:
     if text != "volume":
         raise OptionError(f"BY={text!r} is not volume: leave it out, or say BY=volume")
@@ -482,6 +488,9 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "SCHED": _sched,
     "THREADS": lambda text: {"threads": _number("THREADS", text, 1, 100_000)},
     "FLUSH": _flush,
+    "TIME": parse_time,
+    "CRASH_AT": parse_crash_at,
+    "CRASH": parse_crash,
     "DIRTY": lambda text: {"dirty_bytes": _size("DIRTY", text, _MIN_DIRTY_BYTES)},
     "SCALE": _scale,
     "MEM": lambda text: {"mem_bytes": _size("MEM", text, _MIN_MEM_BYTES)},
@@ -503,7 +512,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "GATE": _gate,
     "TRACE": lambda text: {"trace": text},
     "LOCKS": _locks,
-    "MODEL": _model,
+    "MODEL": parse_model,
     "BY": _by,
     "ROOM": lambda text: {"room_bytes": _size("ROOM", text, _MIN_ROOM_BYTES)},
     "GROUP": _group,

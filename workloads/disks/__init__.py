@@ -4,6 +4,7 @@
 file: a loop device with direct I/O on a sparse file in $SEEKMETER_SCRATCH (default
 /var/lib/seekmeter/scratch); inside a virtual machine, a virtio disk that the host attached.
 ram: a loop device on a tmpfs mounted for this run alone.
+hdd: an emulated spinning disk, a loop device on a file that build/drive-server serves.
 A real device must pass every rule of safety.py.
 """
 
@@ -16,6 +17,10 @@ from pathlib import Path
 
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import in_use, queue, safety, virtio
+from workloads.disks.drive_server import DriveServer
+from workloads.disks.hdd import Emulated as Emulated
+from workloads.disks.hdd import EmulatedDisk, open_hdd
+from workloads.disks.hdd import crowding as crowding
 from workloads.disks.in_use import Users
 from workloads.disks.loop import open_loop
 from workloads.disks.loop import scratch_directory as scratch_directory
@@ -33,8 +38,10 @@ class PlannedDisk:
     """One disk that a run will open."""
 
     serial: str  # its role in the run: disk0, disk1, …, journal
-    kind: str  # file, ram, or a real device's name as the user gave it
+    kind: str  # file, ram, hdd, or a real device's name as the user gave it
     size_bytes: int
+    emulated: Emulated | None = None  # of kind hdd
+    used_bytes: int | None = None  # what the workload needs of it; None: all of it
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,7 @@ class Disk:
     dev: tuple[int, int]  # major, minor
     facts: Mapping[str, object]  # for run.json's "device"
     target: Target | None  # a real device's identity
+    server: DriveServer | None = None  # of an emulated disk
     more: tuple["Disk", ...] = ()  # further disks that the file system spans
     journal: "Disk | None" = None
     pool: str = ""
@@ -71,6 +79,18 @@ class Disk:
         return Devices(self.path, more, self.journal.path if self.journal else "", self.pool)
 
 
+def check_room(disks: Sequence[PlannedDisk]) -> None:
+    """Raise MachineError if the disks that a run makes do not fit, all together."""
+    emulated = [disk.size_bytes if disk.used_bytes is None else disk.used_bytes for disk in _emulated(disks)]
+    check_space("file", bytes_of(disks, "file") + sum(emulated))
+    check_space("ram", bytes_of(disks, "ram"))
+
+
+def _emulated(disks: Sequence[PlannedDisk]) -> list[PlannedDisk]:
+    """Return the emulated disks. A large one is mostly holes: its size is for seeks, not for data."""
+    return [disk for disk in disks if disk.emulated is not None]
+
+
 def check_space(kind: str, size_bytes: int) -> None:
     """Raise MachineError if disks of one kind do not fit. size_bytes: of all of them together."""
     if kind == "ram":
@@ -80,7 +100,9 @@ def check_space(kind: str, size_bytes: int) -> None:
                 f"a RAM disk of {show_size(size_bytes)} does not fit: memory has {show_size(free_bytes)} to "
                 f"spare; give a smaller SIZE or SCALE, or DISK=file"
             )
-    elif kind == "file" and not guest.inside():  # the host has made a virtual machine's disks already
+    elif (
+        kind in ("file", "hdd") and not guest.inside()
+    ):  # the host has made a virtual machine's disks already
         scratch = scratch_directory()
         while not scratch.exists():
             scratch = scratch.parent
@@ -100,19 +122,27 @@ def open_disk(
     erase: Collection[str],
     janitor: Janitor,
     has_flushes: bool = True,
+    record: int | None = None,
 ) -> Iterator[Disk]:
     """Open a run's disks and set their queues. On exit, restore the settings and detach the disks.
 
     Every step is in the janitor's list before it is taken, so kill -9 leaves nothing behind. sched: None
-    keeps each scheduler. erase: the names in ERASE=. has_flushes: False stops cache flushes. Yields the main
-    disk, which refers to the others. Raises MachineError, OptionError.
+    keeps each scheduler. erase: the names in ERASE=. has_flushes: False stops cache flushes. record:
+    descriptor of the file for the rows of emulated disks. Yields the main disk, which refers to the others.
+    Raises MachineError, OptionError.
     """
     undo: list[int] = []
+    emulated: list[EmulatedDisk] = []
     try:
-        for kind in ("file", "ram"):
-            check_space(kind, bytes_of(disks, kind))
+        check_room(disks)
         users = cache(in_use.read)  # at most once, and only if there is a disk that others may use
-        opened = {disk.serial: _open(disk, erase, users, janitor, undo) for disk in disks}
+        opened: dict[str, Disk] = {}
+        for disk in disks:
+            if disk.emulated is not None:
+                emulated.append(open_hdd(disk.serial, disk.size_bytes, disk.emulated, sched, janitor, record))
+                opened[disk.serial] = _as_disk(emulated[-1])
+            else:
+                opened[disk.serial] = _open(disk, erase, users, janitor, undo)
         targets = [disk.target for disk in opened.values() if disk.target is not None]
         if targets:
             safety.check_apart(targets, users().graph)
@@ -121,6 +151,8 @@ def open_disk(
         if not has_flushes:
             settings = (queue.stop_flushes(str(disk.facts["name"]), janitor) for disk in opened.values())
             undo += [number for number in settings if number is not None]
+            for served in emulated:
+                queue.restore_read_ahead(str(served.facts["name"]))
         opened = {
             serial: replace(disk, facts={**disk.facts, **queue.facts(str(disk.facts["name"]))})
             for serial, disk in opened.items()
@@ -132,11 +164,18 @@ def open_disk(
         janitor.undo_kind("pool")  # a pool that is not exported keeps its disks in use
         for number in reversed(undo):
             janitor.undo_one(number)
+        for served in reversed(emulated):
+            served.close()
 
 
 def bytes_of(disks: Sequence[PlannedDisk], kind: str) -> int:
     """Return the total size of the disks of one kind."""
     return sum(disk.size_bytes for disk in disks if disk.kind == kind)
+
+
+def has_files(disks: Sequence[PlannedDisk]) -> bool:
+    """Return whether any of the disks has a file in the scratch directory."""
+    return any(disk.kind in ("file", "hdd") for disk in disks)
 
 
 def _set_schedulers(own: Sequence[str], sched: str, janitor: Janitor, undo: list[int]) -> None:
@@ -169,6 +208,12 @@ def _open(
         path, facts = target.path, {"name": target.name, "kind": "device", "size_bytes": target.size_bytes}
     number = os.stat(path).st_rdev
     return Disk(path, (os.major(number), os.minor(number)), facts, target)
+
+
+def _as_disk(emulated: EmulatedDisk) -> Disk:
+    number = os.stat(emulated.path).st_rdev
+    dev = (os.major(number), os.minor(number))
+    return Disk(emulated.path, dev, emulated.facts, None, emulated.server)
 
 
 def _memory_available() -> int:

@@ -74,11 +74,14 @@ def new_loop_on_file(
         janitor.undo_one(file_number)  # unlinks it; the loop device keeps the inode
 
 
-def new_loop(backing: Path, janitor: Janitor) -> tuple[int, int]:
-    """Make a loop device with an unused number. Returns it, and the janitor's number of its entry."""
+def new_loop(backing: Path, janitor: Janitor, mark: str = "") -> tuple[int, int]:
+    """Make a loop device with an unused number. Returns it, and the janitor's number of its entry.
+
+    mark: the text that it will be attached with.
+    """
     number = loopdev.free_number()
     while True:
-        listed = janitor.add_loop(number, backing)
+        listed = janitor.add_loop(number, backing, mark)
         if loopdev.add(number):
             return number, listed
         janitor.forget(listed)

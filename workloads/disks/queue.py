@@ -27,6 +27,9 @@ _SETTINGS = (
     "rq_affinity",
     "iostats",
 )
+_TAGS_LEAST, _TAGS_MOST = 4, 128  # BLKDEV_MIN_RQ; the tags of a loop device
+_READ_AHEAD = ("read_ahead_kb", "128")
+_FUSE_MOST_KB = 1024  # of a request by FUSE; libata's own limit is 1280
 
 
 def directory(name: str) -> Path:
@@ -127,6 +130,49 @@ def stop_flushes(name: str, janitor: Janitor) -> int | None:
     if kept != none:
         raise MachineError(f"{path} does not keep {none!r}: leave FLUSH out")
     return number
+
+
+def make_spinning(name: str, depth: int, scheduler: str | None) -> dict[str, str]:
+    """Set the queue of a new device to that of a SATA disk with so many tags. Raises OptionError.
+
+    scheduler: None for mq-deadline, where the kernel has it. The device is made for the run and removed after
+    it, so nothing is put back. Returns the settings that this kernel refuses, each with the reason.
+
+    Tags come first: a scheduler matters only once requests wait for tags, and the number of tags can be
+    changed only without one. With one, nr_requests is the number that may wait, as the kernel's own default
+    is twice the tags.
+    """
+    tags = max(_TAGS_LEAST, min(depth, _TAGS_MOST))
+    if scheduler is not None and scheduler not in offered(name):
+        raise OptionError(
+            f"SCHED={scheduler} is not offered for {name}: {nearest(scheduler, sorted(offered(name)))}"
+        )
+    wanted = scheduler or ("mq-deadline" if "mq-deadline" in offered(name) else "none")
+    settings = [("rotational", "1"), ("scheduler", "none"), ("nr_requests", str(tags))]
+    if wanted != "none":
+        settings += [("scheduler", wanted), ("nr_requests", str(2 * tags))]
+    if wanted != "bfq":  # which turns writeback throttling off
+        settings.append(("wbt_lat_usec", "75000"))
+    # Disks of that kind know no discard.
+    settings += [("max_sectors_kb", str(_FUSE_MOST_KB)), ("discard_max_bytes", "0"), _READ_AHEAD]
+    refused = {}
+    for setting, value in settings:
+        path = directory(name) / setting
+        try:
+            path.write_text(value)
+            if read_setting(path) != value:
+                refused[setting] = f"{value} is not kept: {read_setting(path)}"
+        except OSError as error:
+            refused[setting] = f"{value}: {(error.strerror or '').lower()}"
+    if refused.get("rotational") or refused.get("scheduler"):
+        raise MachineError(f"{name} cannot be set up as a spinning disk ({refused}): give DISK=file")
+    return refused
+
+
+def restore_read_ahead(name: str) -> None:
+    """Set the read-ahead of a device that make_spinning() has set up again: other settings change it."""
+    setting, value = _READ_AHEAD
+    (directory(name) / setting).write_text(value)
 
 
 def offered(name: str) -> set[str]:

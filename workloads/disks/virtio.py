@@ -5,6 +5,7 @@ Serials are disk0, disk1, … and journal. The disks are empty, so none needs ER
 holds for them all the same.
 """
 
+import os
 from pathlib import Path
 
 from workloads.disks import safety
@@ -19,6 +20,17 @@ def open_virtual(serial: str, users: Users) -> tuple[str, dict[str, object]]:
     name = find(serial)
     target = safety.check_device(f"/dev/{name}", (f"/dev/{name}",), users=users)
     return target.path, {"name": name, "kind": "file", "virtual": True, "size_bytes": target.size_bytes}
+
+
+def open_media(serial: str) -> int:
+    """Return a descriptor of the disk with this serial, for nobody else. Raises MachineError."""
+    name = find(serial)
+    try:
+        return os.open(f"/dev/{name}", os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+    except OSError as error:
+        raise MachineError(
+            f"/dev/{name} cannot be opened ({(error.strerror or '').lower()}): end what uses it"
+        ) from None
 
 
 def find(serial: str, block: Path = _BLOCK) -> str:

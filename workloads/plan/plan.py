@@ -41,8 +41,8 @@ class Plan:
 
     @property
     def virtual_disks(self) -> list[PlannedDisk]:
-        """The disks that the host attaches to a virtual machine for this plan."""
-        return [disk for disk in self.disks if disk.kind == "file"]
+        """The disks that the host attaches to a virtual machine; of an emulated disk, its media."""
+        return [disk for disk in self.disks if disk.kind in ("file", "hdd")]
 
     @property
     def machine_memory_bytes(self) -> int:

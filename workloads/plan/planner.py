@@ -10,8 +10,9 @@ from pathlib import Path
 
 from workloads import catalog, cgroup, disks, filesystems
 from workloads.catalog import Workload
+from workloads.cli.drive_options import is_drive, parse_drive
 from workloads.cli.options import Options
-from workloads.disks import PlannedDisk
+from workloads.disks import Emulated, PlannedDisk
 from workloads.filesystems import Filesystem, OptionSet
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.machines.kernels import Kernel
@@ -106,7 +107,7 @@ def check_room(options: Options) -> None:
     if options.fs is None:
         return
     workload = catalog.load(options.wl, options.wl_variant) if options.wl else None
-    _check_space(_disks_as_given(options, workload))
+    disks.check_room(_disks_as_given(options, workload))
 
 
 def _workload_argv(
@@ -225,9 +226,33 @@ def _disks_as_given(options: Options, workload: Workload | None) -> list[Planned
     else:
         size_bytes = workload.scales[options.scale].size_bytes if workload else CMD_SIZE_BYTES
     size_bytes = size_bytes // 4096 * 4096  # a loop device's size is whole blocks
-    kinds = (options.disk, *options.more_disks)
-    planned = [PlannedDisk(f"disk{number}", kind, size_bytes) for number, kind in enumerate(kinds)]
-    return planned + ([PlannedDisk("journal", options.journal, JOURNAL_BYTES)] if options.journal else [])
+    names = (options.disk, *options.more_disks)
+    needed_bytes = workload.scales[options.scale].size_bytes if workload else CMD_SIZE_BYTES
+    planned = [
+        _disk_as_given(options, f"disk{number}", name, size_bytes, needed_bytes)
+        for number, name in enumerate(names)
+    ]
+    if options.journal:
+        planned.append(_disk_as_given(options, "journal", options.journal, JOURNAL_BYTES, JOURNAL_BYTES))
+    return planned
+
+
+def _disk_as_given(
+    options: Options, serial: str, name: str, size_bytes: int, needed_bytes: int
+) -> PlannedDisk:
+    """Return a disk of the command line; an emulated one is at most what its drive has left.
+
+    An emulated disk may be larger than the room for its file, for long seeks, if what is written to it fits.
+    """
+    if not is_drive(name):
+        return PlannedDisk(serial, name, size_bytes)
+    chosen = parse_drive("JOURNAL" if serial == "journal" else "DISK", name)
+    left_bytes = chosen.model.capacity_bytes - chosen.offset_bytes
+    if options.size_bytes is None or serial == "journal":
+        size_bytes = min(size_bytes, left_bytes)
+    emulated = Emulated(chosen.model, chosen.offset_bytes, options.time)
+    chosen.model.flat(size_bytes, chosen.offset_bytes)  # refuses a disk that the drive has no room for
+    return PlannedDisk(serial, "hdd", size_bytes, emulated, min(size_bytes, needed_bytes))
 
 
 def _plan_disks(
@@ -235,9 +260,11 @@ def _plan_disks(
 ) -> tuple[PlannedDisk, ...]:
     """Return the disks, after checks of space, safety, scheduler and size; a real device has its own size."""
     planned = _disks_as_given(options, workload)
-    _check_space(planned)
+    disks.check_room(planned)
     targets, warnings = real_disks.check(options, planned)
     notes.warnings += warnings
+    crowded = disks.crowding(sum(disk.emulated is not None for disk in planned))
+    notes.warnings += [crowded] if crowded is not None else []
     if targets and os.geteuid() != 0:
         notes.unchecked.append("whether other users' programs hold the device: the run, as root, checks it")
     planned = [
@@ -257,9 +284,3 @@ def _plan_disks(
             f"{show_size(sum(sizes))}"
         )
     return tuple(planned)
-
-
-def _check_space(planned: list[PlannedDisk]) -> None:
-    """Raise MachineError if the disk files, or the RAM disks, do not fit."""
-    for kind in ("file", "ram"):
-        disks.check_space(kind, disks.bytes_of(planned, kind))

@@ -14,7 +14,7 @@ from workloads.system.errors import OptionError, nearest
 
 def check(options: Options, planned: Sequence[PlannedDisk]) -> tuple[dict[str, Target], list[str]]:
     """Return the real devices of a run by role, and warnings. Raises OptionError, MachineError."""
-    real = [disk for disk in planned if disk.kind not in ("file", "ram")]
+    real = [disk for disk in planned if disk.kind not in ("file", "ram", "hdd")]
     if len(real) < len(planned):
         _check_scheduler(options, "a disk of this kind", queue.known_schedulers() | set(SCHEDULERS))
     if not real:

@@ -99,7 +99,7 @@ def _scratch_devices(disks: Sequence[PlannedDisk], janitor: Janitor) -> Devices:
     paths = {
         disk.serial: (
             f"/dev/{virtio.find(disk.serial)}"
-            if guest.inside() and disk.kind == "file"
+            if guest.inside() and disk.kind in ("file", "hdd")
             else _scratch_loop(disk, janitor)
         )
         for disk in disks

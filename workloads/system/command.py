@@ -50,6 +50,12 @@ def run_command(
     )
 
 
+def load_module(node: Path, module: str) -> None:
+    """Load the driver of a device node that is missing. No error if there is no such driver."""
+    if not node.exists() and find_program("modprobe") is not None:
+        run_command(["modprobe", "-q", module])
+
+
 def run_long(
     argv: Sequence[str], on_output: Callable[[bytes], None], on_tick: Callable[[float], None]
 ) -> int:

@@ -12,6 +12,7 @@ import struct
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from workloads.system.errors import MachineError
 
@@ -68,10 +69,13 @@ def add(number: int) -> bool:
     return True
 
 
-def attach(number: int, backing: int, direct: bool) -> bool:
-    """Attach the open file to /dev/loopNUMBER. Returns whether direct I/O is really on. Raises OSError."""
+def attach(number: int, backing: int, direct: bool, mark: str = "") -> bool:
+    """Attach the open file to /dev/loopNUMBER. Returns whether direct I/O is really on. Raises OSError.
+
+    mark: text of at most 63 bytes, by which remove() knows the device.
+    """
     flags = _LO_FLAGS_DIRECT_IO if direct else 0
-    info = _LOOP_INFO64.pack(0, 0, 0, 0, 0, 0, 0, 0, flags, b"", b"", b"", 0, 0)
+    info = _LOOP_INFO64.pack(0, 0, 0, 0, 0, 0, 0, 0, flags, mark.encode()[:63], b"", b"", 0, 0)
     config = _LOOP_CONFIG.pack(backing, 0, info, *[0] * 8)
     device = os.open(f"/dev/loop{number}", os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -100,7 +104,7 @@ def device_below(name: str) -> str | None:
     return f"{os.major(status[2])}:{os.minor(status[2])}" if status[2] else ""
 
 
-def _status_of(name: str) -> tuple[int, ...] | None:
+def _status_of(name: str) -> tuple[Any, ...] | None:
     """Return the fields of struct loop_info64; None if the device has no file or cannot be opened."""
     try:
         device = os.open(f"/dev/{name}", os.O_RDONLY | os.O_CLOEXEC)
@@ -123,15 +127,21 @@ def backing_path(number: int) -> str | None:
     return text.rstrip("\n").removesuffix(" (deleted)")
 
 
-def remove(number: int, backing: Path, seconds: float) -> None:
+def _mark_of(number: int) -> str:
+    status = _status_of(f"loop{number}")
+    return status[9].rstrip(b"\0").decode(errors="replace") if status is not None else ""
+
+
+def remove(number: int, backing: Path, seconds: float, mark: str = "") -> None:
     """Detach and remove /dev/loopNUMBER if it is still on this file, or on none.
 
-    Raises TimeoutError if the device stays busy for so many seconds.
+    mark: text that attach() gave it, as the path of a file is another one once its mount is gone. Raises
+    TimeoutError if the device stays busy for so many seconds.
     """
     deadline = time.monotonic() + seconds
     while Path(f"/sys/block/loop{number}").exists():
         path = backing_path(number)
-        if path is not None and path != str(backing):
+        if path is not None and path != str(backing) and not (mark and _mark_of(number) == mark):
             return  # another process has it now
         try:
             if path is not None:

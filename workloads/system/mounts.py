@@ -11,6 +11,7 @@ from pathlib import Path
 _libc = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
 _MS_REC, _MS_SLAVE, _MS_SHARED = 1 << 14, 1 << 19, 1 << 20  # include/uapi/linux/mount.h
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,23 @@ def mount_cgroup2(target: Path, source: str) -> None:
     """Mount the cgroup2 hierarchy. Raises OSError."""
     _check(
         _libc.mount(source.encode(), os.fsencode(target), b"cgroup2", ctypes.c_ulong(0), None), str(target)
+    )
+
+
+def mount_fuse_file(target: Path, source: str, connection: int) -> None:
+    """Mount a FUSE file system that is one regular file on a regular file. Raises OSError.
+
+    connection: descriptor of /dev/fuse, by which a server then answers.
+    """
+    flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    options = f"fd={connection},rootmode=100600,user_id=0,group_id=0".encode()
+    _check(_libc.mount(source.encode(), os.fsencode(target), b"fuse", flags, options), str(target))
+
+
+def mount_fusectl(target: Path, source: str) -> None:
+    """Mount the file system of FUSE's connections. Raises OSError."""
+    _check(
+        _libc.mount(source.encode(), os.fsencode(target), b"fusectl", ctypes.c_ulong(0), None), str(target)
     )
 
 

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.figures import disk_panel, save, style
 from analysis.figures.axes import say_empty
+from analysis.figures.cut_mark import draw_cut
 from analysis.figures.device_maps import DeviceMaps, device_label
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
@@ -112,6 +113,7 @@ def draw(
     if strip is not None and phases is not None:
         box = layout.box(layout.top_in + 0.02, strip.height_in)
         draw_phases(figure, box, strip, phases, results, in_time)
+    draw_cut(run, results, axes)
     foot, y = _foot(graph, panels), 0.1 / layout.height_in
     figure.text(layout.left, y, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
     return figure
