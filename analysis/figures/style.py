@@ -86,6 +86,16 @@ DISKS: tuple[tuple[str, Dash], ...] = (
 DISK_SPREAD = "#D3DAE2"  # from the lowest to the highest of more disks
 DISK_MIDDLE = "#1B3A5C"
 DISK_BUSIEST = "#C4661F"
+HEAD_MIDDLE = "#9FB1C4"  # where the head is four fifths of the time; between the two above
+# what an emulated disk does: darker is farther from moving data
+DISK_STATE = {
+    "seeking": "#7A2E12",
+    "rotating": "#D98B5F",
+    "transferring": "#8CC5E8",
+    "overhead": "#E9DFA6",
+    "idle": "#F7F7F7",
+}
+DISK_STATE_HATCH = {"overhead": "////"}
 # what the workload's threads do
 THREADS = {
     "user": "#EFEFEF",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis.findings.finding import Certainty, Cost, Evidence, Remedy, Where
+from analysis.findings.on_disk import on_file
 from analysis.findings.remedies import ram_words, words_of
 from analysis.findings.rule import Case
 from analysis.findings.wording import seconds
@@ -100,9 +101,12 @@ def remedy(case: Case, words: Mapping[str, str], text: str, low_s: float, cost: 
 
 
 def on_ram(case: Case, cost: Cost) -> Remedy | None:
-    """The same on a RAM disk. The CPU may take over what the disk no longer takes: it may save nothing."""
+    """The same on a RAM disk; of an emulated disk on a disk file.
+
+    The CPU may take over what the disk no longer takes: it may save nothing.
+    """
     words = ram_words(case)
-    return remedy(case, words, "a RAM disk", 0.0, cost) if words else None
+    return remedy(case, words, "a RAM disk", 0.0, cost) if words else on_file(case, cost)
 
 
 def added(words: Mapping[str, str], name: str, more: str) -> dict[str, str]:

@@ -21,6 +21,7 @@ from analysis.findings.at_device import (
     woken_text,
 )
 from analysis.findings.finding import Evidence, Finding
+from analysis.findings.on_disk import head_text
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case
 from analysis.measures.at_device.split import Why
@@ -47,7 +48,7 @@ def find_cold(case: Case, kind: str, why: Why, what: str) -> Sequence[Finding]:
         f"The disk read {bytes_(read)} in all, {bytes_(read / cold.requests)} for each{ahead};"
         f" {time.depth_on_path:.1f} requests were there at once.",
     ]
-    because += woken_text(case, cold)
+    because += [*head_text(case, cold), *woken_text(case, cold)]
     sure, doubt = certainty_of(case, cost)
     return [
         Finding(

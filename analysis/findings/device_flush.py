@@ -18,6 +18,7 @@ from analysis.findings.at_device import (
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
+from analysis.findings.on_disk import head_text
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
 
@@ -45,6 +46,7 @@ def _find(case: Case) -> Sequence[Finding]:
                 f"{flush.requests:,} flushes were waited for, {ms(each_ns)} each (mean),"
                 f" {ms(flush.q2d_ns)} of it before the device had them.",
                 f"All writes took {ms(write_ns)} each (mean).",
+                *head_text(case, flush),
             ],
             where=where_of(flush),
             cost=cost,

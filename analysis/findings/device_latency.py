@@ -16,6 +16,7 @@ from analysis.findings.at_device import (
     where_of,
 )
 from analysis.findings.finding import Evidence, Finding
+from analysis.findings.on_disk import faster_disk, head_text
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
@@ -42,6 +43,7 @@ def _find(case: Case) -> Sequence[Finding]:
             because=[
                 f"{mine.requests:,} requests ({ops}) of {bytes_(each)} were waited for,"
                 f" {at_device_text(mine)}; {time.depth_on_path:.1f} were there at once.",
+                *head_text(case, mine),
             ],
             where=where_of(mine),
             cost=cost,
@@ -60,7 +62,7 @@ def _find(case: Case) -> Sequence[Finding]:
             doubt=doubt,
             remedy=on_ram(case, cost),
             no_remedy=why_no_ram(case),
-            test=f"on a faster disk: {case.command()}",
+            test=faster_disk(case),
             lines=mine.lines,
             line_s=case.line_s(mine.line_ns),
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from analysis.findings.at_device import device_time, disk_names, ms, on_ram
 from analysis.findings.finding import Certainty, Cost, Evidence, Finding, Where
+from analysis.findings.on_disk import busy_text
 from analysis.findings.remedies import why_no_ram
 from analysis.findings.rule import Case, Rule
 from analysis.findings.wording import seconds
@@ -38,6 +39,7 @@ def _find(case: Case) -> Sequence[Finding]:
             because=[
                 f"They waited for: {parts}.",
                 f"{timed.size:,} requests took {ms(took)} each from queue to completion (mean).",
+                *busy_text(case),
             ],
             where=Where(window.work_start_ns, window.work_end_ns),
             cost=cost,

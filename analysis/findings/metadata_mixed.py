@@ -13,9 +13,11 @@ from analysis.findings.at_device import (
     where_of,
 )
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy
+from analysis.findings.on_disk import is_on_emulated
 from analysis.findings.remedies import words_of
 from analysis.findings.rule import Case, Rule
 from analysis.measures.at_device.split import Why
+from analysis.rundir.emulated import KIND
 
 KEY = "metadata_mixed"
 WITH_JOURNAL = ("ext3", "ext4", "xfs", "jfs")
@@ -32,8 +34,11 @@ def _find(case: Case) -> Sequence[Finding]:
     cost = Cost(value, low, max(value, min(case.ledger.seconds(seeks.high_ns) * part, case.ledger.wall_s)))
     if not case.counts(low):
         return []
-    sure, doubt = certainty_of(case, cost, "the excess of a seek is a difference of means")
-    extra = time.far_ns - time.near_ns
+    cost_text = doubt = ""
+    if not time.head_ns:  # an emulated disk records its seeks
+        cost_text = f" A seek costs {ms(time.far_ns - time.near_ns)} here (mean)."
+        doubt = "the excess of a seek is a difference of means"
+    sure, doubt = certainty_of(case, cost, doubt)
     return [
         Finding(
             kind=KEY,
@@ -41,7 +46,7 @@ def _find(case: Case) -> Sequence[Finding]:
             f" {case.of_wall(value)}.",
             because=[
                 f"{time.seeks_of_mixed:,} requests that were waited for followed one of another class"
-                f" elsewhere on the disk. A seek costs {ms(extra)} here (mean).",
+                f" elsewhere on the disk.{cost_text}",
             ],
             where=where_of(seeks),
             cost=cost,
@@ -70,7 +75,8 @@ def _remedy(case: Case, cost: Cost) -> Remedy | None:
     words = words_of(case)
     if words.get("JOURNAL") or str(words.get("FS", "")).split(":")[0] not in WITH_JOURNAL:
         return None
-    return Remedy({"JOURNAL": "file"}, "the journal on another disk", Cost(cost.value_s, 0.0, cost.high_s))
+    kind = KIND if is_on_emulated(case) else "file"  # a second spindle
+    return Remedy({"JOURNAL": kind}, "the journal on another disk", Cost(cost.value_s, 0.0, cost.high_s))
 
 
 RULES = (Rule(KEY, 390, "seeks between data and metadata", ("block", "sched"), _find),)

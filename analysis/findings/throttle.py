@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.findings.finding import Cost, Evidence, Finding, Remedy
+from analysis.findings.on_disk import busiest_in, faster_disk
 from analysis.findings.rule import Case, Rule
 from analysis.findings.sleeping import (
     accounts,
@@ -28,6 +29,7 @@ from analysis.units import bytes_, counted
 KEY = "throttle"
 LEAST_OTHERS, MOST = 0.1, 0.5  # of what is made dirty: other programs are named, are in the finding's subject
 MOST_NAMES = 3
+FULL = 0.9  # of the pauses: an emulated disk that is at work so long has a queue that is never empty
 DIRTY = ("mem.dirty_bytes", "mem.writeback_bytes")
 SMALL_SHARE = (
     0.05  # of the memory: a limit below it was set by somebody (the default is 20 % of what is free)
@@ -66,8 +68,15 @@ def find(case: Case) -> Sequence[Finding]:
         )
     evidence += _events(case)
     certainty, doubt = certainty_of(case, sleeps, [], ("sched", "threads"))
-    remedy = None if others else _remedy(case, cost, dirty, memory)
-    what = f"Writers were held back for too many dirty pages{f', {others}' if others else ''}"
+    busy_disk, busy_share = _busy_disk(case, sleeps)
+    if busy_disk:
+        because.append(
+            f"Meanwhile {busy_disk} was at work {100 * busy_share:.0f} % of the time, by its own record: the"
+            " pauses are as long as its writes take."
+        )
+    remedy = None if others or busy_disk else _remedy(case, cost, dirty, memory)
+    of_disk = f", at the pace of {busy_disk}" if busy_disk and not others else ""
+    what = f"Writers were held back for too many dirty pages{f', {others}' if others else of_disk}"
     return [
         Finding(
             kind=KEY,
@@ -81,15 +90,25 @@ def find(case: Case) -> Sequence[Finding]:
             remedy=remedy,
             no_remedy="other programs are not the run's to end"
             if others
+            else f"{busy_disk} had no time left: with more dirty pages it writes as much later"
+            if busy_disk
             else "the limit of dirty pages is the usual one already",
             test=""
             if remedy
             else f"{case.command()}   without the other programs beside it"
             if others
+            else faster_disk(case)
+            if busy_disk
             else _test(case, dirty, memory),
             lines=frozenset({KEY}),
         )
     ]
+
+
+def _busy_disk(case: Case, sleeps: Sleeps) -> tuple[str, float]:
+    """The emulated disk that was at work nearly all the time of the pauses, and its share; "": none was."""
+    found = busiest_in(case, stops(sleeps)) if sleeps.is_timed else None
+    return found if found is not None and found[1] >= FULL else ("", 0.0)
 
 
 def _others(case: Case, dirty: tuple[float, int] | None) -> tuple[str, str]:

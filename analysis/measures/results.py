@@ -23,6 +23,7 @@ from analysis.measures.cpu.profile import CpuProfile, measure_profile
 from analysis.measures.critical_path.results import NoPath, PathResults, measure_path
 from analysis.measures.device.own_counters import measure_own_counters
 from analysis.measures.device.results import DeviceResults, measure_devices
+from analysis.measures.disk.results import DisksResults, measure_disks
 from analysis.measures.locks.lock_waiters import shown_waits
 from analysis.measures.locks.results import LockResults, measure_locks, measure_waiters
 from analysis.measures.origin.results import OriginResults, measure_origins
@@ -54,6 +55,7 @@ class Results:
     phases: list[phases.PhaseRow] | None  # None: the workload marked no phases
     block: BlockResults | None
     device: DeviceResults
+    disks: DisksResults | None  # what emulated disks did; None: the run has none
     locks: LockResults
     cpu: CpuProfile | None
     threads: ThreadResults | None
@@ -92,6 +94,7 @@ class Results:
         return replace(
             self,
             block=self.block.without_rows() if self.block is not None else None,
+            disks=self.disks.without_rows() if self.disks is not None else None,
             locks=self.locks.without_rows(),
             path=self.path.without_rows(),
             sleeps=None,
@@ -126,6 +129,7 @@ def measure(
     is_shared = block is not None and block.owners is not None and block.owners.is_shared
     path = measure_path(tables, window, timeline, tested_filesystem(run), is_watched(run))
     sleeps = measure_sleeps(path, tables, tested_filesystem(run).own_numbers)
+    disks = measure_disks(run, tables, timeline, window)
     return Results(
         window=window,
         recorded_s=window.elapsed_s,
@@ -145,6 +149,7 @@ def measure(
         else None,
         block=block,
         device=device,
+        disks=disks,
         locks=measure_locks(tables, waiters, everyones_locks, timeline, run.cpus),
         cpu=measure_profile(
             tables.cpu_sample,
@@ -175,6 +180,7 @@ def measure(
             block.disk_owners if block is not None else None,
             block.seeks.distances if block is not None else None,
             device.depth,
+            disks,
         ),
         memory=measure_memory(tables.counter, timeline) if tables.counter else None,
         correlations=measure_correlations(

@@ -100,7 +100,7 @@ def filesystem_on_device(run: Run, brief: bool = False) -> str:
         if run.text("device", "chosen_by").startswith("DEV="):  # DEV= need not be the file system's device
             return f"{filesystem}{mount}, disk {name}"
         return f"{filesystem}{device}{mount}"
-    made = {"file": "disk file", "ram": "RAM disk"}.get(kind)
+    made = {"file": "disk file", "ram": "RAM disk", "hdd": "emulated disk"}.get(kind)
     if not filesystem or not name or (brief and made):
         return filesystem
     if made is None:

@@ -12,6 +12,7 @@ from analysis.render import titles
 from analysis.render.document import Document, Section
 from analysis.rundir.run import Run
 from analysis.sections.banners import make_banners
+from analysis.sections.disk_banners import disk_banners
 from analysis.sections.marks import mark
 from analysis.sections.owner_labels import all_requests_note, owner_banners
 from analysis.sections.spec import SectionSpec
@@ -30,6 +31,7 @@ def make_document(run: Run, tables: Tables, results: Results) -> Document:
     return Document(
         title=titles.headline(run, results.window.work_s),
         banners=[
+            *disk_banners(run, results),
             *stack_banners(results),
             *owner_banners(results),
             *make_banners(run, tables.truncated_bytes),

@@ -69,11 +69,13 @@ def case_of(
     device: dict[str, Any] | None = None,
     words: dict[str, str] | None = None,
     mounted: str = "",
+    disk: dict[str, Any] | None = None,
     **more: Any,
 ) -> Case:
     """A run in which APP runs RUN_US, sends a request, and sleeps until its completion, again and again.
 
-    others: block rows with times in us since the workload's begin (queue_us, issue_us, complete_us).
+    disk: facts of the device. others: block rows, times in us since the workload's
+    begin (queue_us, issue_us, complete_us).
     """
     switches: list[dict[str, Any]] = []
     wakes: list[dict[str, Any]] = []
@@ -133,6 +135,7 @@ def case_of(
     run["filesystem"]["others_of_kind"] = 0
     run["collect"] = ["block", "sched", "calls"]
     run["device"]["queue"] |= device or {}
+    run["device"] |= disk or {}
     if words is not None:
         run["words"] = words
     if mounted:

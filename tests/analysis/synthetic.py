@@ -237,6 +237,25 @@ EVENT: Sequence[Field] = (
 DIRTIED: Sequence[Field] = tuple(
     (name, "Q", "u64", 1, None) for name in ("bin_ns", "length_ns", "bytes", "folios", "large_folio_bytes")
 )
+DISK_SERVICE: Sequence[Field] = (  # as build/drive-server writes it
+    ("arrival_ns", "q", "i64", 1, None),
+    ("start_ns", "q", "i64", 1, None),
+    ("end_ns", "q", "i64", 1, None),
+    ("reply_ns", "q", "i64", 1, None),
+    ("overhead_ns", "q", "i64", 1, None),
+    ("seek_ns", "q", "i64", 1, None),
+    ("rotation_ns", "q", "i64", 1, None),
+    ("transfer_ns", "q", "i64", 1, None),
+    ("wait_ns", "q", "i64", 1, None),
+    ("sector", "Q", "u64", 1, None),
+    ("dev", "I", "u32", 1, None),
+    ("sectors", "I", "u32", 1, None),
+    ("cylinder", "I", "u32", 1, None),
+    ("queued", "I", "u32", 1, None),
+    ("op", "B", "u8", 1, "disk_op"),
+    ("how", "B", "u8", 1, "disk_how"),
+    ("fua", "B", "u8", 1, None),
+)
 THREAD_TIME: Sequence[Field] = (
     ("bin_ns", "Q", "u64", 1, None),
     ("length_ns", "Q", "u64", 1, None),
@@ -317,6 +336,8 @@ none unknown timer fsync sync syncfs umount space size checkpoint age synchronou
 foreign laptop fs_free_space pinned stale discard snapshot cleaner asked memory memcg miss ahead more
 """
 ENUMS: Mapping[str, Mapping[int, str]] = {
+    "disk_op": dict(enumerate(["read", "write", "flush", "destage"])),
+    "disk_how": dict(enumerate(["media", "cache", "read_ahead"])),
     "block_call_state": dict(enumerate(["none", "open", "over", "exit", "unknown"])),
     "block_waited": dict(enumerate(["no", "completion", "event"])),
     "event_kind": dict(enumerate(EVENT_KINDS.split())),
@@ -382,6 +403,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "charged": "unknown",
         "call": "none",
     },
+    "disk_service": {"dev": 7 << 20 | 3, "queued": 1, "sectors": 8},
     "plug": {"comm": b""},
     "lock_wait": {
         "stack_id": -1,
@@ -638,6 +660,7 @@ class Spec:
     wake: list[dict[str, Any]] | None = None
     sched_window: list[dict[str, Any]] | None = None
     event: list[dict[str, Any]] | None = None  # None: there is no such file
+    disk_service: list[dict[str, Any]] | None = None  # None: the run's disk is not emulated
     dirtied: list[dict[str, Any]] | None = None  # None: there is no such file
     function: list[str] | None = None  # kernel functions, numbered from 1; None: there is no such file
     run: dict[str, Any] = field(default_factory=run_json)
@@ -652,6 +675,12 @@ class Spec:
         if self.thread_time is not None:
             (recorder / "thread_time.rec").write_bytes(
                 rec_bytes("thread_time", self.thread_time, THREAD_TIME)
+            )
+        if self.disk_service is not None:
+            folder = path / "raw" / "disk_service"
+            folder.mkdir()
+            (folder / "disk_service.rec").write_bytes(
+                rec_bytes("disk_service", self.disk_service, DISK_SERVICE)
             )
         for name in ("thread", "sched_window"):
             if (rows := getattr(self, name)) is not None:

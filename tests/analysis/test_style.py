@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +85,12 @@ def test_lines_of_disks_are_apart_in_greyscale_or_by_dash() -> None:
 
 
 def test_areas_of_stacks_are_apart_for_every_reader_or_hatched() -> None:
-    for colors, hatches in ((style.THREADS, style.THREADS_HATCH), (style.PATH, style.PATH_HATCH)):
+    stacks = (
+        (style.THREADS, style.THREADS_HATCH),
+        (style.PATH, style.PATH_HATCH),
+        (style.DISK_STATE, style.DISK_STATE_HATCH),
+    )
+    for colors, hatches in stacks:
         for one, other in combinations(colors, 2):
             if hatches.get(one) != hatches.get(other):
                 continue
@@ -99,3 +104,9 @@ def test_path_and_threads_share_no_colour_of_different_meaning() -> None:
     for end, color in style.PATH.items():
         for key, other in style.THREADS.items():
             assert color != other or (end, key) in same, (end, key)
+
+
+def test_states_of_a_disk_are_apart_in_greyscale() -> None:
+    grey = [lab(color, "normal")[0] for color in style.DISK_STATE.values()]
+    assert grey == sorted(grey)  # from seeking, the darkest, to idle
+    assert all(next_ - one >= 7 for one, next_ in pairwise(grey))

@@ -150,6 +150,21 @@ def test_columns_are_the_fields_of_perf_samples() -> None:
     assert_agrees(TABLES["cpu_sample"], header_members(header))
 
 
+def test_columns_are_the_fields_of_the_disks_server() -> None:
+    """The server writes this header, which is a text of its program; the fixture has the same."""
+    program = (TREE / "build/drive-server").read_bytes()
+    at = program.index(b'{"table":"disk_service"')
+    header = json.loads(program[at : program.index(b"\0", at)])
+    members = header_members(header)
+    assert_agrees(TABLES["disk_service"], members)
+    assert {name: (m.type, m.count, m.enum) for name, m in members.items()} == written_fields(
+        synthetic.DISK_SERVICE
+    )
+    for enum, labels in header["enums"].items():
+        assert {int(number): label for number, label in labels.items()} == synthetic.ENUMS[enum]
+    assert header["record_bytes"] == synthetic.layout(synthetic.DISK_SERVICE)[0].size
+
+
 def test_columns_are_the_fields_of_counters(tmp_path: Path) -> None:
     """The recorder itself writes the header: it needs no rights to read counters."""
     command = [str(TREE / "build/recorder"), f"--out={tmp_path}", "--collect=counters"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -196,6 +197,7 @@ def _unmount_anyway(site: Site) -> None:
 
 def main() -> int:
     """Cut, and print. Returns 1 if anything was broken."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was made is undone
     name, count = sys.argv[1], int(sys.argv[2])
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     faults = told = kept = nameless = 0

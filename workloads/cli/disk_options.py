@@ -3,7 +3,7 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from workloads.cli.drive_options import is_drive, parse_drive
 from workloads.system.errors import OptionError, nearest
@@ -52,6 +52,11 @@ def _split(variable: str, text: str) -> tuple[str, ...]:
     if not names:
         raise OptionError(f"{variable}={text} names no disk: leave {variable} out")
     return names
+
+
+def has_drive(words: Mapping[str, str]) -> bool:
+    """Return whether DISK= or JOURNAL= of a run's words is an emulated spinning disk."""
+    return any(is_drive(disk) for name in ("DISK", "JOURNAL") for disk in words.get(name, "").split())
 
 
 def quoted(name: str) -> str:

@@ -124,7 +124,7 @@ def names() -> list[str]:
 
 
 def is_path(text: str) -> bool:
-    """Return whether a drive is named by a file of the user's: ./x.toml, /home/me/x.toml."""
+    """Return whether a drive is named by the path of a file, and not by a name of make list."""
     return "/" in text or text.endswith(".toml")
 
 
@@ -261,9 +261,10 @@ class _Reader:
     ) -> tuple[tuple[int, int], ...]:
         """Zones of equal numbers of cylinders, with sustained rates in equal steps from outer to inner.
 
-        Bit density is the same everywhere, so the sectors of a track fall linearly with the cylinder. A
-        cylinder is read in surfaces + (surfaces - 1) track skews + one cylinder skew revolutions. How many
-        cylinders there are follows from size_bytes.
+        Bit density is the same everywhere, so the sectors of a track fall linearly with the cylinder. The
+        sustained rate is that of whole cylinders, as Hitachi's specifications define it: one is read in
+        surfaces + (surfaces - 1) track skews + one cylinder skew revolutions. How many cylinders there are
+        follows from size_bytes.
         """
         outer = self._number("zones", "outer_mb_per_s", 0.1, 10_000) * 1e6
         inner = self._number("zones", "inner_mb_per_s", 0.1, 10_000) * 1e6

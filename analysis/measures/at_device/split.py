@@ -20,7 +20,8 @@
     machinery    other requests, while a worker of the loop device has them
 
 `seeks` is no part of the sum: the share of all these that is due to the head's movement, as requests that
-begin where the one before ended are faster.
+begin where the one before ended are faster. An emulated disk (DISK=hdd) records its seeks: then it is these,
+and head_ns of each cause is what the disk did meanwhile.
 
 Time in which switches were not recorded is on no path. A thread that reads into the page cache waits for each
 such read, so the time of its own reads there is known all the same: `gap_ns`, in no other figure.
@@ -29,7 +30,7 @@ such read, so the time of its own reads there is known all the same: `gap_ns`, i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -37,6 +38,7 @@ import numpy.typing as npt
 
 from analysis.measures.at_device.cut import MOST_BYTES, parts_of_one
 from analysis.measures.at_device.fragments import Fragments, fragments_of
+from analysis.measures.at_device.head import Head, HeadNs, head_of
 from analysis.measures.at_device.kinds import kind_of
 from analysis.measures.at_device.pieces import AtRequests, Part, at_requests, is_within, woken_ns
 from analysis.measures.at_device.served import How, excess_of, ratio_of_means
@@ -60,6 +62,8 @@ from analysis.measures.critical_path.stretches import I32, NONE, Mask, Spans, sp
 from analysis.measures.critical_path.sums import phase_of
 from analysis.measures.device.depth_steps import in_order
 from analysis.measures.device.results import DepthResults
+from analysis.measures.disk.results import DisksResults
+from analysis.measures.disk.states import State
 from analysis.measures.threads.parts import VOLUNTARY
 from analysis.measures.waits.sleeps import Sleeps
 from analysis.tables import function, sched_window, thread
@@ -128,6 +132,7 @@ class WhyTime:
     places: tuple[str, ...]  # functions in which threads waited for them, most time first
     woken_ns: int = 0  # ready to run after it, waiting for a CPU
     gap_ns: int = 0
+    head_ns: HeadNs = field(default_factory=dict)  # of ns: by what emulated disks did; empty: there are none
 
     @property
     def lines(self) -> frozenset[str]:
@@ -185,6 +190,8 @@ class DeviceTime:
     far_ns: float
     seek_ns_of_mixed: float  # of SEEKS: from a request of another class (data, metadata, journal)
     seeks_of_mixed: int
+    head_ns: HeadNs  # of total_ns: by what emulated disks did; empty: there are none
+    at_head_ns: float  # of total_ns: at requests to these
 
     @property
     def slows_writers(self) -> bool:
@@ -199,6 +206,7 @@ def measure_device_time(
     owners: Owners | None,
     distances: Distances | None,
     depth: DepthResults | None,
+    disks: DisksResults | None = None,
 ) -> DeviceTime | None:
     """The split. None: no path, no requests on it, or too many pieces.
 
@@ -211,7 +219,8 @@ def measure_device_time(
     if not at.ns.sum():
         return None
     highest = int(depth.at_device.highest.max(initial=0)) if depth is not None else 0
-    return _Split(tables, path, path.rows, block, at, foreign, owners, distances, highest).made()
+    head = head_of(disks, block, at)
+    return _Split(tables, path, path.rows, block, at, foreign, owners, distances, highest, head).made()
 
 
 class _Split:
@@ -228,7 +237,9 @@ class _Split:
         owners: Owners | None,
         distances: Distances | None,
         depth_highest: int,
+        head: Head | None,
     ) -> None:
+        self.head = head
         self.tables, self.path, self.rows, self.block, self.at = tables, path, rows, block, at
         functions = tables.get(function.TABLE) or {}
         own_bytes = own_dirtied(tables.get(thread.TABLE))
@@ -268,7 +279,9 @@ class _Split:
         at, block, traits = self.at, self.block, self.traits
         is_queue = at.part == Part.QUEUE
         self.give(Why.HELD, is_queue & self.is_(traits.is_held))
-        standstill = standstill_of(block, traits.is_flush | block.op.is_in(DISCARDS))
+        standstill = None
+        if self.head is None:  # else the disk itself says what it did
+            standstill = standstill_of(block, traits.is_flush | block.op.is_in(DISCARDS))
         if standstill is not None:
             self.give(Why.STANDSTILL, self._share_within(standstill.spans) * (at.part != Part.MACHINERY))
         others = self._in_the_way(Why.OTHERS, self.is_others, ~self.is_for_root)
@@ -311,6 +324,8 @@ class _Split:
             far_ns=seeks[1],
             seek_ns_of_mixed=seeks[2],
             seeks_of_mixed=int(seeks[3]),
+            head_ns=self.head.sums(np.ones(at.row.size)) if self.head is not None else {},
+            at_head_ns=float((self.head.is_known * self.ns).sum()) if self.head is not None else 0.0,
         )
 
     def _share_within(self, times: Spans) -> F64:
@@ -542,6 +557,9 @@ class _Split:
             low[mine], high[mine] = max(1 - ratio - 2 * error, 0.0), min(max(1 - ratio + 2 * error, 0.0), 1.0)
             weight = float(self.ns[mine].sum())
             sums = [sums[0] + weight, sums[1] + weight * near.mean(), sums[2] + weight * away.mean()]
+        if self.head is not None:  # the disk's own seconds, of whatever it served
+            share = np.minimum(self.head.of(State.SEEK) / np.maximum(self.ns, 1), 1.0)
+            low = high = share
         # of each piece as a whole: this is another view of the same time
         self._add(Why.SEEKS, share, low, high)
         is_mixed = self.is_(mixed)
@@ -647,7 +665,16 @@ class _Split:
             places=tuple(dict.fromkeys(causes[code].place for code in waiter if code >= 0)),
             woken_ns=self._woken_ns(why, at.own_sleep[mine]),
             gap_ns=self.gaps.get(why, 0),
+            head_ns=self._head_ns(why, value),
         )
+
+    def _head_ns(self, why: Why, share: F64) -> HeadNs:
+        """What emulated disks did in this share of the pieces; of SEEKS, which is a part of it, the seeks."""
+        if self.head is None:
+            return {}
+        if why == Why.SEEKS:
+            return self.head.sums(np.ones(share.size), State.SEEK)
+        return self.head.sums(share)
 
 
 def _sums(codes: npt.NDArray[np.integer], ns: F64, size: int) -> tuple[list[int], list[float]]:

@@ -17,6 +17,7 @@ from analysis.measures.app.space import AFTER_MKFS, AFTER_RUN, space, taken_byte
 from analysis.measures.block import latency, seeks, throughput
 from analysis.measures.compare.compared_locks import by_class, spin_share
 from analysis.measures.compare.compared_run import Compared
+from analysis.measures.disk.states import WORDS, State
 from analysis.tables.block import CLASSES
 
 LEAST_SHARE = 0.01
@@ -217,6 +218,18 @@ def _layers(runs: Runs) -> Iterable[Measure]:
         yield Measure(f"time in the layers, {op}", "ns", times, True, ("block",))
 
 
+def _disk_time(runs: Runs) -> Iterable[Measure]:
+    """What emulated disks did, all of a run together; None: the run has none."""
+    for state in State:
+        seconds: Values = [
+            sum(disk.state_ns[state] for disk in compared.results.disks.disks) / 1e9
+            if compared.results.disks is not None
+            else None
+            for compared in runs
+        ]
+        yield Measure(f"emulated disk {WORDS[state]}", "s", seconds, True, ("disk_service",))
+
+
 def _depth(compared: Compared) -> float | None:
     depth, lengths = compared.results.device.depth, compared.results.timeline.lengths_s
     return float(np.average(depth.at_device.mean, weights=lengths)) if depth is not None else None
@@ -292,6 +305,7 @@ def causes(runs: Runs) -> list[Measure]:
         *_seeks(runs),
         *_latencies(runs),
         *_layers(runs),
+        *_disk_time(runs),
         Measure("queue depth, mean", "", _each(runs, _depth), True, block),
         Measure("disk active", "share", _each(runs, _active), True, block),
         *_locks(runs),

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Banners on emulated disks: which drive, at what speed, and whether the machine could keep its time."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.results import Results
+from analysis.rundir.emulated import EmulatedDisk, emulated_disks
+from analysis.rundir.run import Run
+
+MOST = 4  # disks that are named
+
+
+def disk_banners(run: Run, results: Results) -> list[str]:
+    """The banners, a sentence each; empty for a run without emulated disks."""
+    disks = emulated_disks(run)
+    more = [f"and {len(disks) - MOST:,} more emulated disks"] if len(disks) > MOST else []
+    banners = [_drive(disk) for disk in disks[:MOST]] + more
+    measured = results.disks.disks if results.disks is not None else []
+    late_ns = {one.number: one.lateness.p99_ns for one in measured if one.lateness is not None}
+    is_kept = {disk.label: disk.kept.is_kept for disk in disks if disk.kept is not None}
+    is_kept |= {one.label: one.is_kept for one in measured if is_kept.get(one.label) is None}
+    numbers = {disk.label: disk.device.number for disk in disks}
+    stated = {disk.label: disk.kept.late_p99_ns for disk in disks if disk.kept is not None}
+    return (
+        banners
+        + [
+            _late(label, stated.get(label) or late_ns.get(numbers.get(label, -1)))
+            for label, kept in is_kept.items()
+            if kept is False
+        ][:MOST]
+    )
+
+
+def _drive(disk: EmulatedDisk) -> str:
+    speed = ""
+    if disk.is_scaled:
+        times = units.figures(disk.time)
+        speed = f", {times} times as fast as the clock (TIME=): its seconds are not the drive's"
+    return f"{disk.label} is an emulated disk: {disk.drive}{speed}"
+
+
+def _late(label: str, late_ns: int | None) -> str:
+    late = f": 1 % of its answers were more than {units.ns(late_ns)} late" if late_ns is not None else ""
+    return f"the machine could not keep time for {label}{late}; times are longer than the drive's"
