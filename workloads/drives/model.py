@@ -262,8 +262,9 @@ class _Reader:
         """Zones of equal numbers of cylinders, with sustained rates in equal steps from outer to inner.
 
         Bit density is the same everywhere, so the sectors of a track fall linearly with the cylinder. The
-        sustained rate is that of whole cylinders, as Hitachi's specifications define it: one is read in surfaces + (surfaces - 1) track skews + one cylinder skew revolutions. How many
-        cylinders there are follows from size_bytes.
+        sustained rate is that of whole cylinders, as Hitachi's specifications define it: one is read in
+        surfaces + (surfaces - 1) track skews + one cylinder skew revolutions. How many cylinders there are
+        follows from size_bytes.
         """
         outer = self._number("zones", "outer_mb_per_s", 0.1, 10_000) * 1e6
         inner = self._number("zones", "inner_mb_per_s", 0.1, 10_000) * 1e6
