@@ -74,20 +74,15 @@ static void cut_head(struct service *service, int64_t at_ns)
 static void cut_extent(uint64_t sector, uint32_t sectors, void *argument)
 {
 	struct service *service = argument;
-	uint64_t before = service->dirty.cached_sectors;
 	uint32_t kept = sectors_kept(&service->cut, sectors);
 
-	if (kept) {
-		dirty_head_takes(&service->dirty, sector, kept);
-		dirty_head_done(&service->dirty);
-		service->cut.kept_bytes += (before - service->dirty.cached_sectors) * SECTOR_BYTES;
-	}
+	if (kept)
+		service->cut.kept_bytes += dirty_keep(&service->dirty, sector, kept) * SECTOR_BYTES;
 }
 
 void cut_power(struct service *service)
 {
 	struct cut *cut = &service->cut;
-	uint64_t unknown = service->dirty.unknown_sectors;
 	int64_t at_ns;
 
 	service->has_power = false;
@@ -103,7 +98,6 @@ void cut_power(struct service *service)
 	cut_head(service, at_ns);
 	drive_dirty(service->drive, cut_extent, service);
 	dirty_lose(&service->dirty);
-	service->dirty.unknown_sectors = unknown; /* the extent under the head was listed, too */
 	media_write(service);
 	for (uint32_t tag = 0; tag < service->transport->tags; tag++) {
 		if (service->slots[tag].is_used)
