@@ -130,7 +130,7 @@ def report(rounds: int) -> str:
     """Return the tables as text."""
     drive = model.load(model.DEFAULT).title
     lines = [
-        f"emulated disks ({drive}), {SECONDS:g} s a load, {rounds} rounds; late by us; CPU: the server's, of one.",
+        f"emulated disks ({drive}), {SECONDS:g} s a load, {rounds} rounds; late by us",
         "| load | replies/s | p50 | p99 (of each round) | longest | CPU |",
         "|---|---|---|---|---|---|",
         *(_row(name, [_serve(options) for _ in range(rounds)]) for name, options in LOADS.items()),
