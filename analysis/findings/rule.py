@@ -23,6 +23,7 @@ from analysis.rundir.run import Run, clean, dig
 from analysis.tables.load import Tables
 
 LOCK = "lock"  # a cause of sleeps
+_OF_EMULATED = ("TIME", "CRASH_AT", "CRASH")  # variables that need DISK=hdd
 LEAST_SHARE, LEAST_S = 0.01, 0.01  # of the workload's wall time: what costs less is no finding
 
 
@@ -77,6 +78,8 @@ class Case:
         merged = {
             clean(name, 40): clean(value, 400) for name, value in stated.items() if name != "OUT"
         } | words
+        if not any(merged.get(name, "").startswith("hdd") for name in ("DISK", "JOURNAL")):
+            merged = {name: value for name, value in merged.items() if name not in _OF_EMULATED}
         parts = [f"{name}={shlex.quote(value)}" for name, value in merged.items() if value]
         job = self.run.text("command").split(" ")[1:2] or ["trace"]
         return " ".join(["make", *job, *parts])

@@ -12,6 +12,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ LOG = "promises.log"  # in raw/, by the catalog's arguments of the workload
 _UNMOUNT_SECONDS = 60.0
 _BUSY_SECONDS = 5.0
 _CHECK_SECONDS = 300.0
+_FOLLOW_SECONDS = 0.02
 _CUT_SECONDS = 5.0  # for a disk's line about a cut that was ordered
 _VERDICT_BYTES = 64 << 10
 _SHOWN = 10
@@ -93,12 +95,16 @@ class PowerCut:
     def poll(self) -> bool:
         """Return whether the power is gone. The other disks lost it with the first one, also idle ones."""
         if not self.happened and (first := self._drives[0].take_cut()) is not None:
-            self._keep([first, *(self._cut_now(drive) for drive in self._drives[1:])])
+            self._keep([first, *(self._follow(drive) for drive in self._drives[1:])])
         return self.happened
 
-    def _cut_now(self, drive: DriveServer) -> dict[str, Any]:
-        answer = drive.cut("now", self._wanted.keep, self._wanted.seed, self._wanted.is_torn)
-        return answer if "cut_ns" in answer else drive.take_cut(_CUT_SECONDS) or {}
+    def _follow(self, drive: DriveServer) -> dict[str, Any]:
+        """Return the cut of another disk, which an idle one makes only when it is told to."""
+        if (cut := drive.take_cut(_FOLLOW_SECONDS)) is not None:
+            return cut
+        with suppress(MachineError):  # it has lost its power meanwhile
+            drive.cut("now", self._wanted.keep, self._wanted.seed, self._wanted.is_torn)
+        return drive.take_cut(_CUT_SECONDS) or {}
 
     def _keep(self, cuts: Sequence[dict[str, Any]]) -> None:
         """Keep what each disk told of its cut; sums for several disks."""

@@ -30,7 +30,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("workloads.system",),
         ("workloads.cleanup",),
         ("workloads.disks", "workloads.cgroup", "workloads.dirty_limit"),
-        ("workloads.catalog", "workloads.filesystems"),
+        ("workloads.catalog", "workloads.filesystems", "workloads.drives"),
         ("workloads.studies",),
         ("workloads.machines", "workloads.packages", "workloads.datasets"),
         ("workloads.cli",),

@@ -22,7 +22,7 @@ from tests.collectors.sessions import Job, Run
 from tests.machines.inside_machine import Case, inside
 
 pytestmark = [pytest.mark.vm, pytest.mark.long]
-SECONDS = 600
+SECONDS = 1200
 WAYS = {"6.1": "fuse", "6.12": "ublk", "7.2": "ublk"}
 FILE = "test_ublk_disk"
 # Writes that reach the disk at once, and later; reads that the page cache does not have.

@@ -44,6 +44,7 @@ static struct request requests[MOST_REQUESTS];
 static uint64_t sectors, next_id, random_state;
 static int64_t head_free_ns, last_ns;
 static uint32_t most_extents;
+static uint64_t cache_bytes;
 static uint64_t counts[4], hits[3], cuts;
 
 static uint64_t draw(uint64_t below)
@@ -122,6 +123,11 @@ static void take_done(const struct drive_event *event)
 		      service->arrival_ns >= request->request.arrival_ns,
 	      "request %" PRIu64, service->id);
 	request->is_there = false;
+	for (int i = 0; i < MOST_REQUESTS; i++)
+		CHECK(!requests[i].is_there || requests[i].request.id > service->id ||
+			      (service->op != DRIVE_OP_FLUSH &&
+			       requests[i].request.op != DRIVE_OP_FLUSH),
+		      "request %" PRIu64 " passes a flush", service->id);
 	counts[service->op]++;
 	hits[service->how]++;
 	check_service(service);
@@ -177,6 +183,9 @@ static void run_until(struct drive *drive, int64_t until_ns)
 		CHECK(event.at_ns >= last_ns && event.at_ns <= until_ns, "%" PRId64, event.at_ns);
 		CHECK(event.at_ns == drive_now_ns(drive), "%" PRId64, event.at_ns);
 		last_ns = event.at_ns;
+		/* what a write covers of the cache is counted when it begins; meanwhile it may be destaged */
+		CHECK(drive_dirty_bytes(drive) * 2 <= cache_bytes * 3, "%" PRIu64 " dirty",
+		      drive_dirty_bytes(drive));
 		if (event.kind == DRIVE_EVENT_DONE)
 			take_done(&event);
 		else if (event.kind == DRIVE_EVENT_MEDIA_END)
@@ -203,7 +212,7 @@ static void submit(struct drive *drive, int64_t arrival_ns, uint64_t place)
 	request.sectors = draw(20) ? 1 + (uint32_t)draw(32) : 1 + (uint32_t)draw(2000);
 	if (request.sectors > sectors)
 		request.sectors = (uint32_t)sectors;
-	request.sector = (place + draw(200)) % (sectors - request.sectors + 1);
+	request.sector = (place + draw(draw(3) ? 200 : sectors)) % (sectors - request.sectors + 1);
 	for (int i = 0; i < MOST_REQUESTS; i++) {
 		if (!requests[i].is_there)
 			free_place = &requests[i];
@@ -267,6 +276,7 @@ int main(int argc, char **argv)
 	CHECK(drive, "errno %d", errno);
 	sectors = drive_sectors(drive);
 	most_extents = params.write_cache_extents;
+	cache_bytes = params.write_cache_bytes;
 	mirror = calloc(sectors, sizeof(*mirror));
 	CHECK(mirror, "no memory");
 	for (uint64_t i = 0; i < sectors; i++)

@@ -97,6 +97,7 @@ def flat(**changes: object) -> str:
         "destage_at": 0.75,
         "destage_idle_ns": 10_000_000,
         "destage_window": 8,
+        "read_before": 0,
         "read_segments": 0,
         "segment_sectors": 1024,
     }
@@ -344,6 +345,28 @@ def test_write_makes_what_was_read_ahead_old(tmp_path: Path) -> None:
     assert [row.how for row in rows] == [MEDIA, READ_AHEAD, MEDIA, MEDIA]
 
 
+def test_cached_write_makes_what_was_read_old(tmp_path: Path) -> None:
+    """Once the write has left the cache, what was read before it is not there any more."""
+    requests = [(0, READ, 8000, 8, 0), (0, WRITE, 8000, 8, 0), (0, FLUSH, 0, 0, 0), (0, READ, 8000, 8, 0)]
+    rows = [row for row in run(tmp_path, requests, params=flat(**CACHED)).rows if row.op != DESTAGE]
+    assert [row.how for row in rows] == [MEDIA, CACHE, MEDIA, MEDIA]
+
+
+def test_read_ahead_has_a_sector_once_it_has_passed(tmp_path: Path) -> None:
+    """Without overhead and bus, sectors wanted at odd times come when the head is behind them, not sooner."""
+    params = flat(read_segments=1, read_overhead_ns=0, bus_bytes_per_s=1e12)
+    requests = [(0, READ, 0, 1, 0), *((20_000_000 + i * 3001, READ, 5000 + i, 1, 0) for i in range(1, 400))]
+    requests[1] = (20_000_000, READ, 5000, 1, 0)
+    rows = run(
+        tmp_path, [request for request in requests if request[2] != 5001], "--seed=3", params=params
+    ).rows
+    begin_ns = rows[1].end_ns
+    for row in rows[2:]:
+        passed_ns = begin_ns + (row.sector - 5000) / 1000 * REVOLUTION_NS
+        assert row.how == READ_AHEAD
+        assert passed_ns - 2 < row.end_ns < max(passed_ns, row.arrival_ns) + 10
+
+
 def test_read_ahead_returns_nothing_that_is_not_read(tmp_path: Path) -> None:
     """Each reply of a sequential stream comes after the head has passed its sectors, and not much later."""
     requests = sequential(READ, 0, 1000, sectors=64)
@@ -371,6 +394,22 @@ def test_full_cache_lets_writes_wait_for_destages(tmp_path: Path) -> None:
     destages = [row.end_ns for row in costs.rows if row.op == DESTAGE]
     for number, end_ns in enumerate(ends[64:]):
         assert end_ns > destages[number]
+
+
+def test_destages_take_turns_with_waiting_reads(tmp_path: Path) -> None:
+    """A full cache does not keep reads waiting: behind a destage a read that waits is next."""
+    mixed = [*random_requests(600, WRITE, seed=15), *random_requests(600, READ, seed=16)]
+    random.Random(17).shuffle(mixed)
+    params = flat(write_cache_bytes=1 << 20, write_cache_extents=64)
+    rows = run(tmp_path, mixed, "--closed=32", params=params).rows
+    by_head = [row for row in rows if row.by_head]
+    reads = [row for row in by_head if row.op == READ]
+    doubles = 0
+    for before, row in pairwise(by_head):
+        if before.op == row.op == DESTAGE:
+            doubles += 1
+            assert not [read for read in reads if read.arrival_ns < row.start_ns < read.start_ns]
+    assert doubles < len(reads) < sum(row.op == DESTAGE for row in by_head) + 100
 
 
 def test_idle_drive_destages_and_a_busy_one_does_not(tmp_path: Path) -> None:
@@ -426,6 +465,7 @@ def small_disk(draw: random.Random) -> str:
         "destage_at": [0, 0.5, 0.75, 1],
         "destage_idle_ns": [0, 1_000_000, 100_000_000],
         "destage_window": [0, 1, 8],
+        "read_before": [0, 1],
         "read_segments": [0, 1, 3],
         "segment_sectors": [8, 100, 600],
     }

@@ -11,6 +11,7 @@ import pytest
 from tests.marks import needs_root
 from tests.workloads.conftest import LoopDevice, filesystem_of, plan, run
 from workloads import catalog
+from workloads.drives.model import load
 from workloads.plan.format import format_plan
 from workloads.plan.planner import TREE
 from workloads.system import command
@@ -63,6 +64,34 @@ def test_plan_prints_every_step() -> None:
         "time",
     ):
         assert label in labels
+
+
+def test_plan_names_the_emulated_disks_and_the_cut() -> None:
+    decided = plan(
+        job="plan", FS="ext4", WL="fio-syncwrite", DISK="hdd@50%", JOURNAL="hdd:fc15k", TIME="10",
+        CRASH_AT="commit:3", CRASH="some:7,torn",
+    )  # fmt: skip
+    text = "\n".join(format_plan(decided))
+    for words in (
+        "emulates 7200 rpm SATA disk of 2007, 250 GB from 116.4G on, 10 times as fast as the clock, by ",
+        "emulates 15,000 rpm Fibre Channel disk of 2007, 147 GB, 10 times",
+        "in the middle of flush 3; some of the write cache is kept, by seed 7, and the write under the head",
+        "(after the power cut, once the log is replayed)",
+        ", and longer for the disk's seeks",
+    ):
+        assert words in text
+    half_bytes = 250_059_350_016 // 2 // 4096 * 4096
+    main, journal = decided.disks
+    assert main.emulated and main.emulated.offset_bytes == half_bytes
+    assert (main.kind, journal.kind, journal.size_bytes) == ("hdd", "hdd", 256 << 20)
+
+
+def test_default_size_fits_what_the_drive_has_left() -> None:
+    decided = plan(job="plan", FS="xfs", WL="fio-seqwrite", DISK="hdd:dnes@90%")
+    whole = load("dnes").capacity_bytes
+    assert abs(decided.disks[0].size_bytes - whole // 10) <= 4096
+    with pytest.raises(OptionError, match="does not fit dnes, which has"):
+        plan(job="plan", FS="xfs", WL="fio-seqwrite", DISK="hdd:dnes@90%", SIZE="2G")
 
 
 def test_plan_lists_left_out_options_of_a_study() -> None:

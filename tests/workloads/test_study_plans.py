@@ -207,6 +207,16 @@ def test_ram_takes_every_disk() -> None:
     assert chosen["btrfs"].words["DISK"] == "ram ram" and "JOURNAL" not in chosen["btrfs"].words
 
 
+def test_spinning_disks_are_the_disk_and_the_journal() -> None:
+    request = study_request({"NAME": "gus2011", "SCALE": "quick", "DISK": "hdd hdd:fc15k", "TIME": "10"})
+    words = {each.label: {**request.parts[0].words, **each.words} for each in request.parts[0].subjects}
+    assert (words["xfs"]["DISK"], words["xfs"]["JOURNAL"]) == ("hdd", "hdd:fc15k")
+    assert words["btrfs"]["DISK"] == "hdd hdd:fc15k"
+    assert {each["TIME"] for each in words.values()} == {"10"}
+    with pytest.raises(OptionError, match="TIME is of an emulated disk: add DISK=hdd"):
+        study_request({"NAME": "gus2011", "DISK": "ram", "TIME": "10"})
+
+
 def test_devices_are_the_disk_and_the_journal() -> None:
     """Of words alone: nothing here has these devices."""
     request = study_request(

@@ -71,6 +71,7 @@ def test_both_runs_have_the_words_of_the_run_and_record_nothing() -> None:
         ({"MKFS": "-b 1024"}, {"MKFS": "-J size=64"}, [{"MKFS": "-b 1024"}, {"MKFS": "-J size=64"}]),
         ({"MEM": "256M"}, {"MEM": "", "THREADS": "1"}, [{"MEM": "256M"}, {"THREADS": "1"}]),
         ({}, {"SCHED": "none", "DISK": "ram"}, [{}, {"SCHED": "none", "DISK": "ram"}]),
+        ({"DISK": "hdd", "TIME": "10"}, {"DISK": "ram"}, [{"DISK": "hdd", "TIME": "10"}, {"DISK": "ram"}]),
     ],
 )  # fmt: skip
 def test_remedy_replaces_adds_and_leaves_out(

@@ -3,7 +3,7 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from workloads.cli.drive_options import is_drive, parse_drive
 from workloads.system.errors import OptionError, nearest
@@ -13,7 +13,7 @@ MOST_DISKS = 64
 
 def parse_disk(text: str) -> dict[str, object]:
     """DISK= is one disk, or several separated by blanks, all of one kind."""
-    chosen = _split("DISK", text)
+    chosen = split_names("DISK", text)
     for name in chosen:
         _check_kind("DISK", name)
     if len(chosen) > MOST_DISKS:
@@ -29,7 +29,7 @@ def parse_disk(text: str) -> dict[str, object]:
 
 def parse_journal(text: str) -> dict[str, object]:
     """JOURNAL= is one disk."""
-    chosen = _split("JOURNAL", text)
+    chosen = split_names("JOURNAL", text)
     if len(chosen) > 1:
         raise OptionError(f"JOURNAL={text} names {len(chosen)} disks: a journal has one")
     _check_kind("JOURNAL", chosen[0])
@@ -38,11 +38,14 @@ def parse_journal(text: str) -> dict[str, object]:
 
 def parse_erase(text: str) -> dict[str, object]:
     """ERASE= repeats every real device of DISK= and JOURNAL=."""
-    return {"erase": _split("ERASE", text)}
+    return {"erase": split_names("ERASE", text)}
 
 
-def _split(variable: str, text: str) -> tuple[str, ...]:
-    """Split at blanks. A name that has blanks is quoted, or is the whole value."""
+def split_names(variable: str, text: str) -> tuple[str, ...]:
+    """Return the names that DISK=, JOURNAL= or ERASE= has, unchecked. Raises OptionError.
+
+    They are separated by blanks. A name that has blanks is quoted, or is the whole value.
+    """
     if os.path.exists(text):
         return (text,)
     try:
@@ -52,6 +55,11 @@ def _split(variable: str, text: str) -> tuple[str, ...]:
     if not names:
         raise OptionError(f"{variable}={text} names no disk: leave {variable} out")
     return names
+
+
+def has_drive(words: Mapping[str, str]) -> bool:
+    """Return whether DISK= or JOURNAL= of a run's words is an emulated spinning disk."""
+    return any(is_drive(disk) for name in ("DISK", "JOURNAL") for disk in words.get(name, "").split())
 
 
 def quoted(name: str) -> str:

@@ -78,6 +78,7 @@ NOT_WITH_DIR = (
     *("SEED", "FLUSH", "TIME", "CRASH_AT", "CRASH"),
 )
 _SWEEP = ("REPS", "GOAL", "MOST", "ORDER", "TRACING", "ON", "TLS")
+OF_EMULATED = ("TIME", "CRASH_AT", "CRASH")  # only with an emulated disk
 STUDY_WORDS = (
     *("NAME", "SCALE", "FS", "REPS", "DISK", "SIZE", "ERASE", "TRACING", "ORDER", "MEM", "OUT", "VM"),
     *("COLLECT", "GROUP", "ON", "TLS", "TIME"),

@@ -2,6 +2,7 @@
 """The short way to an emulated disk: the server is the driver of a ublk device. Linux 6.5, with ublk_drv."""
 
 import os
+import re
 import secrets
 import time
 from pathlib import Path
@@ -20,6 +21,17 @@ def why_not() -> str:
     """Return why this kernel has no such way, in a few words; "" if it has. Loads the driver."""
     load_module(ublkdev.CONTROL, "ublk_drv")
     return ublkdev.why_not()
+
+
+def is_likely() -> bool:
+    """Return whether this kernel has such a way, as far as can be told without loading the driver."""
+    if ublkdev.CONTROL.exists():
+        return not os.access(ublkdev.CONTROL, os.R_OK | os.W_OK) or not ublkdev.why_not()
+    try:
+        modules = Path("/lib/modules", os.uname().release, "modules.dep").read_text()
+    except OSError:
+        return False
+    return re.search(r"/ublk_drv\.ko[^:\n]*:", modules) is not None
 
 
 class ByUblk:

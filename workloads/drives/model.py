@@ -41,8 +41,8 @@ _KEYS: Mapping[str, Collection[str]] = {
     "skew": ("track", "cylinder"),
     "electronics": ("read_overhead_ms", "write_overhead_ms", "bus_mb_per_s"),
     "queue": ("depth", "rule", "most_age_ms"),
-    "write_cache": ("bytes", "extents", "destage_at", "destage_idle_ms"),
-    "read_ahead": ("segments", "segment_bytes"),
+    "write_cache": ("bytes", "extents", "window", "destage_at", "destage_idle_ms"),
+    "read_ahead": ("segments", "segment_bytes", "before"),
 }
 _RULES = ("fifo", "sstf", "sptf")
 
@@ -72,6 +72,8 @@ class DriveModel:
     write_cache_extents: int
     destage_at: float
     destage_idle_ns: int
+    destage_window: int  # 0: of all dirty extents
+    reads_before: bool  # a read keeps what passes the head before its first sector
     read_segments: int  # 0: no read-ahead
     segment_sectors: int
 
@@ -112,6 +114,8 @@ class DriveModel:
             f"write_cache_extents {self.write_cache_extents}",
             f"destage_at {self.destage_at:.6f}",
             f"destage_idle_ns {self.destage_idle_ns}",
+            f"destage_window {self.destage_window}",
+            f"read_before {int(self.reads_before)}",
             f"read_segments {self.read_segments}",
             f"segment_sectors {self.segment_sectors}",
         ]
@@ -124,7 +128,7 @@ def names() -> list[str]:
 
 
 def is_path(text: str) -> bool:
-    """Return whether a drive is named by a file of the user's: ./x.toml, /home/me/x.toml."""
+    """Return whether a drive is named by the path of a file, and not by a name of make list."""
     return "/" in text or text.endswith(".toml")
 
 
@@ -235,9 +239,17 @@ class _Reader:
             write_cache_extents=self._whole("write_cache", "extents", 1, 1 << 16) if cache_bytes else 0,
             destage_at=self._number("write_cache", "destage_at", 0, 1) if cache_bytes else 0.0,
             destage_idle_ns=self._ms("write_cache", "destage_idle_ms", 0, 60_000) if cache_bytes else 0,
+            destage_window=self._window(),
+            reads_before=self._flag("read_ahead", "before"),
             read_segments=segments if segment_bytes else 0,
             segment_sectors=segment_bytes // _SECTOR_BYTES if segments else 0,
         )
+
+    def _window(self) -> int:
+        """Return of how many of the oldest dirty extents a destage is chosen; 0: of those near the head."""
+        if "window" not in self._section("write_cache"):
+            return 0
+        return self._whole("write_cache", "window", 0, 64)
 
     def _least_sectors(self, zones: Sequence[tuple[int, int]], revolution_ns: float) -> float:
         """Return about how many sectors a track of the innermost zone has."""
@@ -261,9 +273,10 @@ class _Reader:
     ) -> tuple[tuple[int, int], ...]:
         """Zones of equal numbers of cylinders, with sustained rates in equal steps from outer to inner.
 
-        Bit density is the same everywhere, so the sectors of a track fall linearly with the cylinder. A
-        cylinder is read in surfaces + (surfaces - 1) track skews + one cylinder skew revolutions. How many
-        cylinders there are follows from size_bytes.
+        Bit density is the same everywhere, so the sectors of a track fall linearly with the cylinder. The
+        sustained rate is that of whole cylinders, as Hitachi's specifications define it: one is read in
+        surfaces + (surfaces - 1) track skews + one cylinder skew revolutions. How many cylinders there are
+        follows from size_bytes.
         """
         outer = self._number("zones", "outer_mb_per_s", 0.1, 10_000) * 1e6
         inner = self._number("zones", "inner_mb_per_s", 0.1, 10_000) * 1e6
@@ -357,6 +370,12 @@ class _Reader:
             )
             self._fail(f"has {self._path(section, key)} = {shown}: give {least:g} to {most:g}")
         return float(value)
+
+    def _flag(self, section: str, key: str) -> bool:
+        value = self._section(section).get(key, False)
+        if not isinstance(value, bool):
+            self._fail(f"has a {self._path(section, key)} that is neither true nor false")
+        return bool(value)
 
     def _whole(self, section: str, key: str, least: int, most: int) -> int:
         number = self._number(section, key, least, most)

@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from workloads.cli.crash_options import Crash
 from workloads.cli.disk_options import MOST_DISKS
-from workloads.disks import Devices, Emulated, PlannedDisk
+from workloads.disks import Devices, Emulated, PlannedDisk, by_ublk
 from workloads.disks.loop import scratch_directory
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.machines.kernels import Kernel
@@ -16,6 +17,7 @@ from workloads.system.units import show_cpus, show_seconds, show_size
 
 LABEL_COLUMNS = 12
 _MOUNTPOINT = "/run/seekmeter/…/mnt"
+_UBLK = "/dev/ublkb"
 # Placeholders for the numbers of loop devices and the letters of virtual disks, which the run assigns.
 _LETTERS = (*"NOPQRSTU", *(f"N{number}" for number in range(8, MOST_DISKS)))
 
@@ -25,10 +27,13 @@ def format_plan(plan: Plan, stack: Sequence[str] = ()) -> list[str]:
     rows = _target_rows(plan)
     rows += [("" if number else "stack", line) for number, line in enumerate(stack)]
     rows += _workload_rows(plan)
+    if plan.options.crash_at is not None:
+        rows.append(("power cut", f"{_when(plan.options.crash_at)}; {_what_is_lost(plan.options.crash)}"))
     if plan.filesystem is not None:
         fsck = _quote(plan.filesystem.fsck_command(_devices(plan)))
         missing = f"none exists for {plan.filesystem.name}"
-        rows.append(("fsck", f"{fsck} (after the unmount)" if fsck else missing))
+        after = "the power cut, once the log is replayed" if plan.options.crash_at else "the unmount"
+        rows.append(("fsck", f"{fsck} (after {after})" if fsck else missing))
     rows.append(("collectors", ", ".join(plan.options.collect) or "none"))
     rows += [("with", f"{name}, recorded too") for name in plan.options.with_steps]
     rows += [
@@ -127,6 +132,24 @@ def _workload_rows(plan: Plan) -> list[tuple[str, str]]:
     return rows
 
 
+def _when(crash_at: str) -> str:
+    """Return when the power is cut, in words."""
+    event, _, number = crash_at.partition(":")
+    if not number:
+        return f"{float(crash_at):g} s after the workload's start"
+    return f"at {event} {number}" if event != "commit" else f"in the middle of flush {number}"
+
+
+def _what_is_lost(crash: Crash) -> str:
+    """Return what a power cut does to acknowledged writes that are not on the platter, in words."""
+    kept = {
+        "lost": "the write cache is lost",
+        "some": f"some of the write cache is kept, by seed {crash.seed}",
+        "all": "the write cache is kept",
+    }[crash.keep]
+    return f"{kept}, and the write under the head is cut at a sector" if crash.is_torn else kept
+
+
 def _quote(argv: Sequence[str]) -> str:
     """Return a command line for reading, without quotes."""
     return shlex.join(argv).replace("'", "")
@@ -146,6 +169,8 @@ def _devices(plan: Plan) -> Devices:
 def _device_name(plan: Plan, disk: PlannedDisk, letter: str) -> str:
     if disk.kind.startswith("/"):
         return disk.kind
+    if disk.kind == "hdd" and not plan.options.vm and by_ublk.is_likely():
+        return f"{_UBLK}{letter}"
     return f"/dev/vd{letter}" if plan.options.vm and disk.kind == "file" else f"/dev/loop{letter}"
 
 
@@ -153,8 +178,7 @@ def _describe_emulated(emulated: Emulated) -> str:
     """Return the drive, where on it the disk begins, how fast its time runs, and the kernel's way to it."""
     where = f" from {show_size(emulated.offset_bytes)} on" if emulated.offset_bytes else ""
     speed = "" if emulated.time == 1 else f", {emulated.time:g} times as fast as the clock"
-    medium = f"FUSE on a sparse file in {scratch_directory()}"
-    return f"emulates {emulated.model.title}{where}{speed}, by {medium}"
+    return f"emulates {emulated.model.title}{where}{speed}"
 
 
 def _describe_disk(path: str, disk: PlannedDisk, virtual: bool) -> str:
@@ -163,7 +187,11 @@ def _describe_disk(path: str, disk: PlannedDisk, virtual: bool) -> str:
     if disk.kind == "file":
         return f"{path}, direct I/O, on a sparse file in {scratch_directory()}, removed at the end"
     if disk.emulated is not None:
-        return f"{path}, {_describe_emulated(disk.emulated)}, removed at the end"
+        way = "ublk" if path.startswith(_UBLK) else "FUSE and a loop device"
+        if virtual:
+            way = "ublk or FUSE, as its kernel has it"
+        medium = "" if virtual else f", on a sparse file in {scratch_directory()}"
+        return f"{path}, {_describe_emulated(disk.emulated)}, by {way}{medium}, removed at the end"
     if disk.kind == "ram":
         return f"{path} on a tmpfs of its own, removed at the end"
     real = os.path.realpath(path)

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.cli.disk_options import parse_disk, parse_erase, parse_journal, quoted
-from workloads.cli.options import VERIFY_WORDS
+from workloads.cli.disk_options import has_drive, parse_disk, parse_erase, parse_journal, quoted
+from workloads.cli.options import OF_EMULATED, VERIFY_WORDS
 from workloads.sweep.from_words import whole
 from workloads.sweep.request import LEFT_OUT, Part, Request, Subject
 from workloads.system.errors import OptionError
@@ -24,10 +24,10 @@ GOAL_PCT = 15.0  # of the finding's seconds
 # What a run's words must keep to be the same run. Left out: what it recorded, its name and place, ERASE.
 REPEATED = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS", "CMD"),
-    *("SEED", "VM", "KERNEL", "JOURNAL", "FLUSH", "DIRTY"),
+    *("SEED", "VM", "KERNEL", "JOURNAL", "FLUSH", "DIRTY", *OF_EMULATED),
 )
 # What a remedy may change: never the command.
-_NOT_CHANGED = ("WL", "ARGS", "CMD", "SEED", "VM", "KERNEL")
+_NOT_CHANGED = ("WL", "ARGS", "CMD", "SEED", "VM", "KERNEL", *OF_EMULATED)
 REMEDIES = ("COLLECT", *(name for name in REPEATED if name not in _NOT_CHANGED))
 
 
@@ -68,6 +68,9 @@ def finding_request(given: Mapping[str, str], recorded: Recorded) -> Request:
     erased = parse_erase(given["ERASE"])["erase"] if "ERASE" in given else ()
     assert isinstance(erased, tuple)
     without = {name: text for name, text in {**cause, **remedy}.items() if text}
+    if not has_drive(without):
+        remedy |= {name: "" for name in OF_EMULATED if name in without}
+        without = {name: text for name, text in without.items() if name not in OF_EMULATED}
     used: set[str] = set()
     subjects = []
     for label, words in ((WITH_CAUSE, cause), (WITHOUT_CAUSE, without)):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from workloads import filesystems, studies
 from workloads.catalog import SCALES
-from workloads.cli.disk_options import parse_disk, parse_erase, quoted
+from workloads.cli.disk_options import has_drive, parse_disk, parse_erase, quoted
 from workloads.cli.options import STUDY_WORDS
 from workloads.studies.schema import Study, StudyPart
 from workloads.studies.schema import Subject as StudySubject
@@ -19,7 +19,7 @@ from workloads.system.errors import OptionError, nearest
 from workloads.system.units import parse_size, show_size
 
 # Words of the command line that replace the study's own in every run.
-_OF_EVERY_RUN = ("SIZE", "MEM", "COLLECT", "VM", "GROUP")
+_OF_EVERY_RUN = ("SIZE", "MEM", "COLLECT", "VM", "GROUP", "TIME")
 _LEAST_INSIDE_BYTES = 1 << 30
 _INSIDE = "runs in a virtual machine, which takes most of a minute to start"
 
@@ -38,7 +38,9 @@ class _Disks:
         """Return words whose DISK and JOURNAL, if they are files, are on these disks."""
         placed = dict(words)
         count = len(words.get("DISK", "file").split())
-        chosen = self.names[:count] if self.is_real else self.names[:1] * count
+        chosen = self.names[:count]
+        if not self.is_real:
+            chosen += self.names[-1:] * (count - len(chosen))
         placed["DISK"] = " ".join(map(quoted, chosen))
         if words.get("JOURNAL") == "file" and (len(self.names) > 1 or not self.is_real):
             placed["JOURNAL"] = self.names[-1] if len(self.names) == 1 else self.names[1]
@@ -62,6 +64,8 @@ def study_request(given: Mapping[str, str]) -> Request:
     if scale not in SCALES:
         raise OptionError(f"SCALE={scale} is not a scale: {nearest(scale, SCALES)}")
     disks = _disks(given)
+    if "TIME" in given and not has_drive(given):
+        raise OptionError("TIME is of an emulated disk: add DISK=hdd, or leave TIME out")
     chosen = _chosen(study, given["FS"]) if "FS" in given else None
     reps = whole(given, "REPS", 1, REPS_MOST) if "REPS" in given else None
     own = {name: given[name] for name in _OF_EVERY_RUN if name in given}

@@ -23,7 +23,7 @@ from workloads.system.errors import OptionError, nearest
 
 SPLIT_AT_BLANKS = (
     *("FS", "WL", "THREADS", "SCHED", "JOURNAL", "SIZE", "SCALE", "CPUS", "MEM", "KERNEL", "VM", "SEED"),
-    *("MOUNT", "FLUSH", "DIRTY"),
+    *("MOUNT", "FLUSH", "DIRTY", "TIME", "CRASH_AT", "CRASH"),
 )
 SPLIT_AT_BARS = ("ARGS", "MKFS", "DISK", "COLLECT", "WITH")
 OF_SWEEPS = ("REPS", "GOAL", "MOST", "ORDER", "TRACING")

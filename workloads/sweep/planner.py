@@ -239,7 +239,7 @@ def _configuration(number: int, count: int, combination: _Combination, plan: Pla
         traced=bool(options.collect or options.with_programs),
         virtual=options.vm,
         est_seconds=plan.est_seconds if seconds is None else seconds + _START_SECONDS[options.vm],
-        size_bytes=sum(disk.size_bytes for disk in plan.disks if disk.kind in ("file", "ram")),
+        size_bytes=sum(disk.size_bytes for disk in plan.disks if disk.kind in ("file", "ram", "hdd")),
         left_out=dict(plan.left_out),
         notes=tuple(dict.fromkeys(notes)),
     )

@@ -16,7 +16,7 @@ REPS = 5
 BARRED = ("ARGS", "MKFS", "DISK", "COLLECT", "WITH")  # whose values make sweep separates by bars
 LISTED = (
     *("FS", "WL", "THREADS", "SCHED", "JOURNAL", "SIZE", "SCALE", "CPUS", "MEM", "KERNEL", "MOUNT", "FLUSH"),
-    *("DIRTY", *BARRED),
+    *("DIRTY", "TIME", "CRASH_AT", "CRASH", *BARRED),
 )
 LEFT_OUT = "-"  # a value of make sweep: the variable is left out
 
