@@ -212,7 +212,7 @@ static void submit(struct drive *drive, int64_t arrival_ns, uint64_t place)
 	request.sectors = draw(20) ? 1 + (uint32_t)draw(32) : 1 + (uint32_t)draw(2000);
 	if (request.sectors > sectors)
 		request.sectors = (uint32_t)sectors;
-	request.sector = (place + draw(200)) % (sectors - request.sectors + 1);
+	request.sector = (place + draw(draw(3) ? 200 : sectors)) % (sectors - request.sectors + 1);
 	for (int i = 0; i < MOST_REQUESTS; i++) {
 		if (!requests[i].is_there)
 			free_place = &requests[i];

@@ -41,7 +41,7 @@ _KEYS: Mapping[str, Collection[str]] = {
     "skew": ("track", "cylinder"),
     "electronics": ("read_overhead_ms", "write_overhead_ms", "bus_mb_per_s"),
     "queue": ("depth", "rule", "most_age_ms"),
-    "write_cache": ("bytes", "extents", "destage_at", "destage_idle_ms"),
+    "write_cache": ("bytes", "extents", "window", "destage_at", "destage_idle_ms"),
     "read_ahead": ("segments", "segment_bytes"),
 }
 _RULES = ("fifo", "sstf", "sptf")
@@ -72,6 +72,7 @@ class DriveModel:
     write_cache_extents: int
     destage_at: float
     destage_idle_ns: int
+    destage_window: int  # 0: of all dirty extents
     read_segments: int  # 0: no read-ahead
     segment_sectors: int
 
@@ -112,6 +113,7 @@ class DriveModel:
             f"write_cache_extents {self.write_cache_extents}",
             f"destage_at {self.destage_at:.6f}",
             f"destage_idle_ns {self.destage_idle_ns}",
+            f"destage_window {self.destage_window}",
             f"read_segments {self.read_segments}",
             f"segment_sectors {self.segment_sectors}",
         ]
@@ -235,9 +237,16 @@ class _Reader:
             write_cache_extents=self._whole("write_cache", "extents", 1, 1 << 16) if cache_bytes else 0,
             destage_at=self._number("write_cache", "destage_at", 0, 1) if cache_bytes else 0.0,
             destage_idle_ns=self._ms("write_cache", "destage_idle_ms", 0, 60_000) if cache_bytes else 0,
+            destage_window=self._window(),
             read_segments=segments if segment_bytes else 0,
             segment_sectors=segment_bytes // _SECTOR_BYTES if segments else 0,
         )
+
+    def _window(self) -> int:
+        """Return of how many of the oldest dirty extents a destage is chosen; 0: of those near the head."""
+        if "window" not in self._section("write_cache"):
+            return 0
+        return self._whole("write_cache", "window", 0, 64)
 
     def _least_sectors(self, zones: Sequence[tuple[int, int]], revolution_ns: float) -> float:
         """Return about how many sectors a track of the innermost zone has."""
