@@ -187,7 +187,7 @@ def test_disk_returns_what_was_written_last(start: Start, cache: int, idle_ns: i
 
     def work(region: int) -> None:
         chance = random.Random(region)
-        for step in range(150):
+        for step in range(100):
             sectors = chance.choice((1, 3, 8, 8, 64, 700))
             sector = region * each + chance.randrange(min(each, 4000) - sectors)
             span = slice(sector * SECTOR, (sector + sectors) * SECTOR)
@@ -208,13 +208,7 @@ def test_disk_returns_what_was_written_last(start: Start, cache: int, idle_ns: i
     assert server.ask("stats")["unknown_sectors"] == 0
     server.flush()
     server.running.kill()
-    media = server.media.read_bytes()
-    wrong += [
-        f"sector {at}"
-        for at in range(SIZE // SECTOR)
-        if media[at * SECTOR : (at + 1) * SECTOR] != shadow[at * SECTOR : (at + 1) * SECTOR]
-    ]
-    assert wrong == []
+    assert server.media.read_bytes() == shadow
 
 
 @pytest.mark.parametrize("keeps", ["lost", "some", "all"])

@@ -204,7 +204,7 @@ static void arm_cut(struct service *service, char **words, int count)
 {
 	struct cut cut;
 	char *end;
-	bool is_valid = count == 4 || (count == 5 && !strcmp(words[4], "torn"));
+	bool has_power, is_valid = count == 4 || (count == 5 && !strcmp(words[4], "torn"));
 
 	pthread_mutex_lock(&service->lock);
 	cut = service->cut;
@@ -215,12 +215,15 @@ static void arm_cut(struct service *service, char **words, int count)
 		cut.seed = strtoull(words[3], &end, 10);
 		is_valid = end != words[3] && !*end;
 	}
-	if (is_valid && service->has_power)
+	has_power = service->has_power;
+	if (is_valid && has_power)
 		service->cut = cut;
 	pthread_mutex_unlock(&service->lock);
 	if (!is_valid) {
 		say_error(
 			"cut: now|at=SECONDS|request=N|flush=N|commit=N, then lost|some|all, SEED, and torn");
+	} else if (!has_power) {
+		say_error("cut: the power is off");
 	} else {
 		/* First, as the cut's own line follows. */
 		printf("{\"armed\":true");

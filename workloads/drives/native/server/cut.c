@@ -30,11 +30,11 @@ static uint32_t sectors_kept(struct cut *cut, uint32_t sectors)
 	return sectors;
 }
 
-/* The head wrote so many sectors until now. */
-static uint32_t sectors_passed(struct service *service)
+/* The head wrote so many sectors until then. */
+static uint32_t sectors_passed(struct service *service, int64_t at_ns)
 {
 	struct cut *cut = &service->cut;
-	int64_t passed_ns = to_model_ns(&service->clock, cut->cut_ns) - cut->head_from_ns;
+	int64_t passed_ns = to_model_ns(&service->clock, at_ns) - cut->head_from_ns;
 
 	if (cut->head_takes_ns <= 0)
 		return (uint32_t)(next_random(&cut->seed) % (cut->head_sectors + 1));
@@ -55,14 +55,14 @@ static uint64_t sectors_at_head(const struct service *service)
 	return sectors;
 }
 
-static void cut_head(struct service *service)
+static void cut_head(struct service *service, int64_t at_ns)
 {
 	struct cut *cut = &service->cut;
 	uint32_t kept;
 
 	if (!cut->head_writes)
 		return;
-	kept = cut->tears ? sectors_passed(service) : sectors_kept(cut, cut->head_sectors);
+	kept = cut->tears ? sectors_passed(service, at_ns) : sectors_kept(cut, cut->head_sectors);
 	if (kept < cut->head_sectors && cut->tears)
 		cut->torn_sector = (int64_t)(cut->head_sector + kept);
 	cut->kept_bytes += (uint64_t)kept * SECTOR_BYTES;
@@ -74,34 +74,30 @@ static void cut_head(struct service *service)
 static void cut_extent(uint64_t sector, uint32_t sectors, void *argument)
 {
 	struct service *service = argument;
-	uint64_t before = service->dirty.cached_sectors;
 	uint32_t kept = sectors_kept(&service->cut, sectors);
 
-	if (kept) {
-		dirty_head_takes(&service->dirty, sector, kept);
-		dirty_head_done(&service->dirty);
-		service->cut.kept_bytes += (before - service->dirty.cached_sectors) * SECTOR_BYTES;
-	}
+	if (kept)
+		service->cut.kept_bytes += dirty_keep(&service->dirty, sector, kept) * SECTOR_BYTES;
 }
 
 void cut_power(struct service *service)
 {
 	struct cut *cut = &service->cut;
-	uint64_t unknown = service->dirty.unknown_sectors;
+	int64_t at_ns;
 
 	service->has_power = false;
+	cut->cut_ns = now_ns();
+	at_ns = cut->when == CUT_AT ? cut->at_ns : cut->cut_ns;
 	cut->when = CUT_NEVER;
 	cut->in_commit = false;
-	cut->cut_ns = now_ns();
 	cut->at_request = service->requests;
 	cut->kept_bytes = 0;
 	cut->torn_sector = -1;
 	cut->dirty_bytes =
 		(service->dirty.cached_sectors + sectors_at_head(service)) * SECTOR_BYTES;
-	cut_head(service);
+	cut_head(service, at_ns);
 	drive_dirty(service->drive, cut_extent, service);
 	dirty_lose(&service->dirty);
-	service->dirty.unknown_sectors = unknown; /* the extent under the head was listed, too */
 	media_write(service);
 	for (uint32_t tag = 0; tag < service->transport->tags; tag++) {
 		if (service->slots[tag].is_used)
@@ -112,40 +108,34 @@ void cut_power(struct service *service)
 		return; /* the counter is full of unread news */
 }
 
-void cut_if_due(struct service *service, bool is_flush, bool is_request)
+void cut_at_request(struct service *service, bool is_flush)
 {
 	struct cut *cut = &service->cut;
+	bool is_the_flush = is_flush && service->flushes >= cut->after;
 
 	if (!service->has_power)
 		return;
-	switch (cut->when) {
-	case CUT_NEVER:
-		return;
-	case CUT_AT:
-		if (now_ns() >= cut->at_ns)
-			cut_power(service);
-		return;
-	case CUT_AT_REQUEST:
-		if (is_request && service->requests >= cut->after)
-			cut_power(service);
-		return;
-	case CUT_AT_FLUSH:
-		if (is_flush && service->flushes >= cut->after)
-			cut_power(service);
-		return;
-	case CUT_IN_COMMIT:
-		if (is_flush && service->flushes >= cut->after && !cut->in_commit) {
-			cut->in_commit = true;
-			cut->commit_sectors = service->dirty.cached_sectors / 2;
-			if (!service->dirty.cached_sectors)
-				cut_power(service); /* nothing to be in the middle of */
-		} else if (cut->in_commit && cut->head_writes &&
-			   service->dirty.cached_sectors <= cut->commit_sectors) {
-			/* The extent in the middle is under the head: cut when the head is in its middle. */
-			cut->when = CUT_AT;
-			cut->at_ns = to_real_ns(&service->clock,
-						cut->head_from_ns + cut->head_takes_ns / 2);
-		}
-		return;
+	if (cut->when == CUT_AT_REQUEST && service->requests >= cut->after) {
+		cut_power(service);
+	} else if (cut->when == CUT_AT_FLUSH && is_the_flush) {
+		cut_power(service);
+	} else if (cut->when == CUT_IN_COMMIT && is_the_flush && !cut->in_commit) {
+		cut->in_commit = true;
+		cut->commit_sectors = service->dirty.cached_sectors / 2;
+		if (!service->dirty.cached_sectors)
+			cut_power(service); /* nothing to be in the middle of */
+	}
+}
+
+void cut_in_commit(struct service *service)
+{
+	struct cut *cut = &service->cut;
+
+	/* The extent in the middle is under the head: cut when the head is in its middle. */
+	if (cut->when == CUT_IN_COMMIT && cut->in_commit &&
+	    service->dirty.cached_sectors <= cut->commit_sectors) {
+		cut->when = CUT_AT;
+		cut->at_ns =
+			to_real_ns(&service->clock, cut->head_from_ns + cut->head_takes_ns / 2);
 	}
 }

@@ -49,7 +49,10 @@ struct cut {
 /* With the lock held. Cuts the power. */
 void cut_power(struct service *service);
 
-/* With the lock held: a request has arrived and is counted, or the model has stepped. Cuts if it is time. */
-void cut_if_due(struct service *service, bool is_flush, bool is_request);
+/* With the lock held: a request has arrived and is counted. Cuts if it is the one. */
+void cut_at_request(struct service *service, bool is_flush);
+
+/* With the lock held: the head has begun to write. Sets the moment of a cut in the middle of a flush. */
+void cut_in_commit(struct service *service);
 
 #endif

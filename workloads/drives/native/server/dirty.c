@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-int dirty_make(struct dirty *dirty, struct pages *pages)
+int dirty_make(struct dirty *dirty, struct pages *pages, const struct drive *drive)
 {
 	uint32_t buckets = 1;
 
 	while (buckets < pages->count)
 		buckets <<= 1;
-	*dirty = (struct dirty){ .pages = pages, .bucket_mask = buckets - 1 };
+	*dirty = (struct dirty){ .pages = pages, .drive = drive, .bucket_mask = buckets - 1 };
 	dirty->buckets = malloc(buckets * sizeof(*dirty->buckets));
 	if (!dirty->buckets)
 		return -1;
@@ -123,42 +123,89 @@ static uint8_t next_mask(uint64_t *sector, uint64_t end)
 	return (uint8_t)((1U << to) - (1U << from));
 }
 
-void dirty_head_takes(struct dirty *dirty, uint64_t sector, uint32_t sectors)
+/* Of these sectors of a page, those that were written once more since the drive chose them for the head. */
+static uint8_t written_again(const struct dirty *dirty, uint64_t number, uint8_t mask)
+{
+	uint64_t first = number * PAGE_SECTORS;
+	uint8_t again = 0;
+
+	if (!drive_is_dirty(dirty->drive, first, PAGE_SECTORS))
+		return 0;
+	for (unsigned int i = 0; i < PAGE_SECTORS; i++) {
+		if (mask & 1U << i && drive_is_dirty(dirty->drive, first + i, 1))
+			again |= (uint8_t)(1U << i);
+	}
+	return again;
+}
+
+/* The head takes a cached page as it is. */
+static void take_page(struct dirty *dirty, uint32_t index)
+{
+	struct page *page = &dirty->pages->of[index];
+
+	dirty->cached_sectors -= sectors_in(page->mask);
+	/* To the chain's end: a part of an older version that left before may be there. */
+	chain_remove(dirty, index);
+	page->state = PAGE_AT_HEAD;
+	chain_add(dirty, index);
+	list_push(dirty->pages, &dirty->at_head, index);
+}
+
+/* The head takes a copy of these sectors of a cached page, of which some stay in the cache. False: no page is left. */
+static bool take_copy(struct dirty *dirty, uint32_t index, uint8_t mask, uint8_t stays)
 {
 	struct pages *pages = dirty->pages;
+	uint32_t copy = page_take(pages);
+
+	if (copy == NO_PAGE)
+		return false;
+	pages->of[copy].number = pages->of[index].number;
+	pages->of[copy].mask = mask;
+	pages->of[copy].state = PAGE_AT_HEAD;
+	copy_sectors(page_data(pages, copy), page_data(pages, index), mask);
+	uncache(dirty, index, mask & (uint8_t)~stays);
+	chain_add(dirty, copy);
+	list_push(pages, &dirty->at_head, copy);
+	return true;
+}
+
+static void take(struct dirty *dirty, uint64_t sector, uint32_t sectors, bool may_stay)
+{
 	uint64_t end = sector + sectors;
 
 	while (sector < end) {
 		uint64_t number = sector / PAGE_SECTORS;
 		uint8_t mask = next_mask(&sector, end);
 		uint32_t index = find_cached(dirty, number);
-		uint8_t has = index == NO_PAGE ? 0 : pages->of[index].mask & mask;
+		uint8_t has = index == NO_PAGE ? 0 : dirty->pages->of[index].mask & mask;
+		uint8_t stays;
 
 		dirty->unknown_sectors += sectors_in(mask & (uint8_t)~has);
 		if (!has)
 			continue;
-		if (has != pages->of[index].mask) {
-			uint32_t copy = page_take(pages);
-
-			/* Without a page to part them, the head takes the page's other cached sectors too. */
-			if (copy != NO_PAGE) {
-				pages->of[copy].number = number;
-				pages->of[copy].mask = has;
-				copy_sectors(page_data(pages, copy), page_data(pages, index), has);
-				uncache(dirty, index, has);
-				pages->of[copy].state = PAGE_AT_HEAD;
-				chain_add(dirty, copy);
-				list_push(pages, &dirty->at_head, copy);
-				continue;
-			}
-		}
-		dirty->cached_sectors -= sectors_in(pages->of[index].mask);
-		/* To the chain's end: a part of an older version that left before may be there. */
-		chain_remove(dirty, index);
-		pages->of[index].state = PAGE_AT_HEAD;
-		chain_add(dirty, index);
-		list_push(pages, &dirty->at_head, index);
+		stays = may_stay ? written_again(dirty, number, has) : 0;
+		/* Without a page for the copy, the head takes all that the cache has of this one. */
+		if ((has == dirty->pages->of[index].mask && !stays) ||
+		    !take_copy(dirty, index, has, stays))
+			take_page(dirty, index);
 	}
+}
+
+void dirty_head_takes(struct dirty *dirty, uint64_t sector, uint32_t sectors)
+{
+	take(dirty, sector, sectors, true);
+}
+
+uint64_t dirty_keep(struct dirty *dirty, uint64_t sector, uint32_t sectors)
+{
+	uint64_t unknown = dirty->unknown_sectors;
+	uint64_t cached = dirty->cached_sectors;
+
+	take(dirty, sector, sectors, false);
+	dirty_head_done(dirty);
+	/* The drive lists what was under the head, too. */
+	dirty->unknown_sectors = unknown;
+	return cached - dirty->cached_sectors;
 }
 
 void dirty_head_takes_pages(struct dirty *dirty, struct page_list *written)
@@ -167,10 +214,13 @@ void dirty_head_takes_pages(struct dirty *dirty, struct page_list *written)
 	uint32_t index;
 
 	while ((index = list_pop(pages, written)) != NO_PAGE) {
+		uint8_t mask = pages->of[index].mask;
 		uint32_t old = find_cached(dirty, pages->of[index].number);
 
 		if (old != NO_PAGE)
-			uncache(dirty, old, pages->of[index].mask);
+			uncache(dirty, old,
+				mask & (uint8_t)~written_again(dirty, pages->of[index].number,
+							       mask));
 		pages->of[index].state = PAGE_AT_HEAD;
 		chain_add(dirty, index);
 		list_push(pages, &dirty->at_head, index);

@@ -11,10 +11,12 @@
 
 #include <stdbool.h>
 
+#include "model/drive.h"
 #include "pages.h"
 
 struct dirty {
 	struct pages *pages;
+	const struct drive *drive; /* its cache is the one whose bytes these are */
 	uint32_t *buckets;
 	uint32_t bucket_mask;
 	struct page_list at_head;
@@ -26,12 +28,15 @@ struct dirty {
 };
 
 /* 0, or -1 with errno. */
-int dirty_make(struct dirty *dirty, struct pages *pages);
+int dirty_make(struct dirty *dirty, struct pages *pages, const struct drive *drive);
 
 /* A cached write's pages go into the drive's cache. Empties the list. */
 void dirty_cache(struct dirty *dirty, struct page_list *written);
 
-/* The head begins to write these cached sectors. */
+/*
+ * The head begins to write these cached sectors, as they are now. Those that were written while it travelled stay in
+ * the cache, too: for the drive they are dirty anew.
+ */
 void dirty_head_takes(struct dirty *dirty, uint64_t sector, uint32_t sectors);
 
 /* The head begins to write a request's own pages; cached versions of these sectors are obsolete. Empties the list. */
@@ -39,6 +44,9 @@ void dirty_head_takes_pages(struct dirty *dirty, struct page_list *written);
 
 /* What is under the head is on the platter: it leaves for the media file. */
 void dirty_head_done(struct dirty *dirty);
+
+/* These cached sectors reach the platter (a power cut). Returns how many the cache had. */
+uint64_t dirty_keep(struct dirty *dirty, uint64_t sector, uint32_t sectors);
 
 /* What the cache holds is lost (a power cut). Returns the sectors. */
 uint64_t dirty_lose(struct dirty *dirty);

@@ -261,7 +261,7 @@ static int make_service(const struct arguments *arguments, char error[256])
 	bytes = params.write_cache_bytes + IN_FLIGHT_BYTES + 2 * extents * PAGE_BYTES;
 	service.drive = drive_new(&params, service.transport->tags, arguments->seed);
 	if (!service.drive || pages_make(&service.pages, bytes) ||
-	    dirty_make(&service.dirty, &service.pages)) {
+	    dirty_make(&service.dirty, &service.pages, service.drive)) {
 		snprintf(error, 256, "the drive and %llu MiB of memory for its data: %s",
 			 (unsigned long long)bytes >> 20, strerror(errno));
 		return -1;

@@ -176,6 +176,19 @@ static int64_t step_at_ns(const struct service *service)
 	return to_real_ns(&service->clock, next) - lead_ns(service, service->largest_read);
 }
 
+/* Whether a cut comes before the model's next event, which then never comes; cuts if its moment is there. */
+static bool is_cut_first(struct service *service, int64_t now)
+{
+	int64_t at = service->cut.at_ns;
+
+	if (service->cut.when != CUT_AT ||
+	    at > to_real_ns(&service->clock, drive_next_ns(service->drive)))
+		return false;
+	if (at <= now)
+		cut_power(service);
+	return true;
+}
+
 /* With the lock held. Steps the model through what is due. */
 static void advance(struct service *service)
 {
@@ -183,7 +196,7 @@ static void advance(struct service *service)
 	struct drive_event event;
 	int quiet = 0;
 
-	while (service->has_power && step_at_ns(service) <= now) {
+	while (service->has_power && !is_cut_first(service, now) && step_at_ns(service) <= now) {
 		/* Work that nobody sees gives no event. A model that stood still would hold the lock for ever. */
 		if (!drive_step(service->drive, drive_next_ns(service->drive), &event)) {
 			if (++quiet == QUIET_STEPS_MOST)
@@ -197,7 +210,7 @@ static void advance(struct service *service)
 			break;
 		case DRIVE_EVENT_MEDIA_BEGIN:
 			head_begins(service, &event);
-			cut_if_due(service, false, false);
+			cut_in_commit(service);
 			break;
 		case DRIVE_EVENT_MEDIA_END:
 			head_ends(service);
@@ -356,7 +369,6 @@ static void *serve(void *argument)
 		unsigned int seen = atomic_load(&service->wake);
 		int64_t until;
 
-		cut_if_due(service, false, false);
 		advance(service);
 		until = answer_due(service);
 		if (step_at_ns(service) < until)
@@ -455,9 +467,9 @@ void service_submit(struct service *service, const struct request *request)
 	service->in_flight++;
 	service->requests++;
 	service->flushes += request->op == DRIVE_OP_FLUSH;
-	cut_if_due(service, request->op == DRIVE_OP_FLUSH, true);
 	/* What was due before this request came is not decided by it. */
 	advance(service);
+	cut_at_request(service, request->op == DRIVE_OP_FLUSH);
 	if (slot->is_done) {
 		service_wake(service); /* a cut failed it */
 	} else {
