@@ -47,10 +47,12 @@ trace watch sweep study verify: build
 worker: build
 	$(Q)$(PYTHON) -B -m collectors.cluster.worker
 
-report: | setup
-	$(Q)$(PYTHON) -m analysis report $${SEEKMETER_LOCKS:+--locks="$$SEEKMETER_LOCKS"} \
-		$${SEEKMETER_MODEL:+--model="$$SEEKMETER_MODEL"} $${SEEKMETER_BY:+--by="$$SEEKMETER_BY"} \
-		"$${SEEKMETER_RUN:-runs/latest}"
+# MODEL=: analysis/ gets the drive's parameters as a file, which the run's owner reads.
+report: $(if $(filter MODEL,$(GIVEN)),build/drive-cost) | setup
+	$(Q)drive=; if [ -n "$${SEEKMETER_MODEL-}" ]; then drive=$$(mktemp); trap 'rm -f "$$drive"' EXIT; \
+		chmod 644 "$$drive"; $(PYTHON) -m workloads.drives "$$SEEKMETER_MODEL" > "$$drive"; fi; \
+	$(PYTHON) -m analysis report $${SEEKMETER_LOCKS:+--locks="$$SEEKMETER_LOCKS"} \
+		$${SEEKMETER_BY:+--by="$$SEEKMETER_BY"} $${drive:+--model="$$drive"} "$${SEEKMETER_RUN:-runs/latest}"
 
 movie: | setup
 	$(Q)$(PYTHON) -m analysis movie $${SEEKMETER_BY:+--by="$$SEEKMETER_BY"} "$${SEEKMETER_RUN:-runs/latest}"

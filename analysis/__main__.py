@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reports of finished runs.
 
-    python -m analysis report [--locks=all] [--model=hdd] [--by=volume] RUN
+    python -m analysis report [--locks=all] [--by=volume] [--model=FILE] RUN
                                                        all reports of a run; all: lock waits of all processes;
-                                                       hdd: with the model of a spinning disk;
+                                                       FILE: cost the requests on this drive;
                                                        volume: disk maps of the file system's volume
                                                        of a sweep: sweep.txt, sweep.html, ...; no options
     python -m analysis answer RUN                      the first screen of a run alone, without pictures
@@ -41,11 +41,11 @@ from analysis.rundir.owner import Worker, caller, owner_of, work_as
 from analysis.rundir.sweep_dir import is_sweep
 from analysis.visible import clean
 
-ALL_LOCKS, DISK_MODEL, BY_VOLUME = "--locks=all", "--model=hdd", "--by=volume"
-REPORT_OPTIONS = (ALL_LOCKS, DISK_MODEL, BY_VOLUME)
+ALL_LOCKS, BY_VOLUME, MODEL = "--locks=all", "--by=volume", "--model="
+REPORT_OPTIONS = (ALL_LOCKS, BY_VOLUME)
 Output = str | tuple[str, int]  # what a job prints, and its exit code if that may be another than 0
 USAGE = (
-    "usage: python -m analysis report [--locks=all] [--model=hdd] [--by=volume] RUN | answer RUN"
+    "usage: python -m analysis report [--locks=all] [--by=volume] [--model=FILE] RUN | answer RUN"
     " | movie [--by=volume] RUN | sweep-goal SWEEP [PERCENT] | verify-goal SWEEP | verify SWEEP"
     " | gallery SWEEP DIR | compare [--gate=1] [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
 )
@@ -65,8 +65,11 @@ def _names(text: str) -> list[str]:
 
 def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
     """The user that the job runs as, and the job, which returns its output and imports what it needs."""
-    if argv[:1] == ["report"] and len(argv) > 1 and argv[1:-1] == _chosen(argv[1:-1], REPORT_OPTIONS):
-        return owner_of([Path(argv[-1])]), lambda: _report(Path(argv[-1]), argv[1:-1])
+    if argv[:1] == ["report"] and len(argv) > 1:
+        models = [word.removeprefix(MODEL) for word in argv[1:-1] if word.startswith(MODEL)][:1]
+        words = [word for word in argv[1:-1] if not word.startswith(MODEL)]
+        if words == _chosen(words, REPORT_OPTIONS) and len(words) + len(models) == len(argv) - 2:
+            return owner_of([Path(argv[-1])]), lambda: _report(Path(argv[-1]), words, *map(Path, models))
     if len(argv) == 2 and argv[0] == "answer":
         return owner_of([Path(argv[1])]), lambda: _answer(Path(argv[1]))
     if argv[:1] == ["sweep-goal"] and len(argv) in (2, 3):
@@ -114,19 +117,20 @@ def _options(words: list[str], names: tuple[str, ...]) -> tuple[dict[str, str], 
     return values, words
 
 
-def _report(run: Path, options: list[str]) -> str:
+def _report(run: Path, options: list[str], model: Path | None = None) -> str:
     if is_sweep(run):
-        if options:
+        if options or model is not None:
             raise OptionError(f"{clean(run)} is a sweep, whose report has no options; name one of its runs")
         from analysis.sweep import make_sweep_report
 
         return make_sweep_report(run)
+    from analysis.measures.block.drive_cost import read_drive
     from analysis.report import make_report
 
     return make_report(
         run,
         everyones_locks=ALL_LOCKS in options,
-        disk_model=DISK_MODEL in options,
+        drive=read_drive(model) if model is not None else None,
         by_volume=BY_VOLUME in options,
     )
 

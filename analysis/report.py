@@ -17,6 +17,7 @@ from analysis.discovery import find_parts
 from analysis.errors import ReportError
 from analysis.figures import run as run_figures
 from analysis.findings.rule import Case, find_all, find_rules
+from analysis.measures.block.drive_cost import Drive
 from analysis.measures.clip import measure_clipped
 from analysis.measures.ledger import measure_ledger, usable_path
 from analysis.measures.results import measure
@@ -33,16 +34,16 @@ CONSOLE = "raw/console.log"  # what the guest of a run in a virtual machine prin
 
 
 def make_report(
-    path: Path, everyones_locks: bool = False, disk_model: bool = False, by_volume: bool = False
+    path: Path, everyones_locks: bool = False, drive: Drive | None = None, by_volume: bool = False
 ) -> str:
     """Write the report's files into the run directory; returns what the terminal shows.
 
     everyones_locks: show the lock waits of all tasks, not only the workload's and its file system's.
-    disk_model: model a spinning disk, even if the run's disk is none.
+    drive: cost the requests on this drive's model, too.
     by_volume: disk maps of the volume that the file system is on, not of the disks below.
     """
     run = open_run(path)
-    source, document = _measure(run, everyones_locks, disk_model)
+    source, document = _measure(run, everyones_locks, drive)
     document, answer_files = _answer(source, document)
     if by_volume:
         source = _by_volume(source)
@@ -56,17 +57,17 @@ def make_report(
 def make_answer_alone(path: Path) -> str:
     """Write the answer's files into the run directory, no pictures; returns the first screen."""
     run = open_run(path)
-    source, document = _measure(run, everyones_locks=False, disk_model=False)
+    source, document = _measure(run, everyones_locks=False, drive=None)
     document, files = _answer(source, document)
     write_files(run.open_path, files)
     return document.answer
 
 
-def _measure(run: Run, everyones_locks: bool, disk_model: bool) -> tuple[RunSource, Document]:
+def _measure(run: Run, everyones_locks: bool, drive: Drive | None) -> tuple[RunSource, Document]:
     """Load and measure the run; clip both to the workload's time where mkfs or fsck were recorded too."""
     recorded = load_tables(run)
-    recorded_results = measure(run, recorded, everyones_locks=everyones_locks, disk_model=disk_model)
-    tables, results = measure_clipped(run, recorded, recorded_results, everyones_locks, disk_model)
+    recorded_results = measure(run, recorded, everyones_locks=everyones_locks, drive=drive)
+    tables, results = measure_clipped(run, recorded, recorded_results, everyones_locks, drive)
     document = make_document(run, tables, results)
     title = f"{titles.run_title(run)} · {units.seconds(results.window.work_s)} s"
     source = RunSource(run, tables, results, recorded, recorded_results, title, document.banners)

@@ -69,7 +69,7 @@ def find(case: Case) -> Sequence[Finding]:
     few = part.samples < LEAST_SAMPLES
     test = f"a faster CPU takes less of it, a faster disk does not: {case.command()}"
     if not in_kernel:
-        test = f"{case.command(COLLECT=' '.join([*run.asked, 'perf']))} (names the functions)"
+        test = f"{case.command(COLLECT=run.collect_with('perf'))} (names the functions)"
     elif run.text("words", "FS") and not run.text("words", "DISK"):
         test = f"a RAM disk changes little of it: {case.command(DISK='ram')}"
     return [

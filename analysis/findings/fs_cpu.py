@@ -47,7 +47,7 @@ def find(case: Case) -> Sequence[Finding]:
     mounted = f" (mounted with {', '.join(options)})" if options else ""
     window = case.results.window
     without = f"without {', '.join(options)}" if options else "which functions"
-    more = {} if options else {"COLLECT": " ".join([*case.run.asked, "perf"])}
+    more = {} if options else {"COLLECT": case.run.collect_with("perf")}
     return [
         Finding(
             kind=KEY,

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from analysis.measures.app.steps import OutsideWorkload, measure_steps
+from analysis.measures.block.drive_cost import Drive
 from analysis.measures.block.view import make_views
 from analysis.measures.common.window import Window
 from analysis.measures.results import Results, measure
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 
 def measure_clipped(
-    run: Run, tables: Tables, whole: Results, everyones_locks: bool = False, disk_model: bool = False
+    run: Run, tables: Tables, whole: Results, everyones_locks: bool = False, drive: Drive | None = None
 ) -> tuple[Tables, Results]:
     """Tables and results of the workload's time. whole: the results of the whole recording."""
     window = clip_window(run, whole.window)
@@ -31,7 +32,7 @@ def measure_clipped(
         return tables, whole
     inside = clip_tables(tables, window)
     # `whole` stated the gaps of run.json already
-    clipped = measure(replace(run, missing=[]), inside, window, everyones_locks, disk_model)
+    clipped = measure(replace(run, missing=[]), inside, window, everyones_locks, drive)
     steps = []
     if tables.phases is not None:
         views = make_views(tables.block, tables.top)

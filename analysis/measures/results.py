@@ -12,6 +12,7 @@ from analysis.measures.app.memory import MemoryLevels, measure_memory
 from analysis.measures.app.results import AppResults, measure_app
 from analysis.measures.app.steps import OutsideWorkload
 from analysis.measures.at_device.split import DeviceTime, measure_device_time
+from analysis.measures.block.drive_cost import Drive
 from analysis.measures.block.request_owners import Owners
 from analysis.measures.block.results import BlockResults, measure_block
 from analysis.measures.block.throughput import OpClass
@@ -32,7 +33,6 @@ from analysis.measures.stack.results import StackResults, measure_stack
 from analysis.measures.threads.results import ThreadResults, measure_threads
 from analysis.measures.waits.explained import FOREIGN
 from analysis.measures.waits.sleeps import Sleeps, measure_sleeps
-from analysis.rundir.devices import is_spinning
 from analysis.rundir.layout import Geometry, read_geometry
 from analysis.rundir.run import Run
 from analysis.rundir.tested import tested_filesystem
@@ -106,12 +106,12 @@ def measure(
     tables: Tables,
     window: Window | None = None,
     everyones_locks: bool = False,
-    disk_model: bool = False,
+    drive: Drive | None = None,
 ) -> Results:
     """Measure everything the reports show. window: the time the tables cover; None: from run.json's clock.
 
     everyones_locks: show the lock waits of all tasks, not only the workload's and its file system's.
-    disk_model: model a spinning disk even if the run's disk does not rotate.
+    drive: cost the requests on this drive's model, too (MODEL=).
     """
     window = window or find_window(run, tables)
     top = tables.top  # kept by these tables: clip.py and the IO graph use it too
@@ -122,9 +122,7 @@ def measure(
     timeline = make_timeline(window.start_ns, window.end_ns, window.work_start_ns, width, QUANTUM_NS)
     geometry = read_geometry(run)
     views = make_views(tables.block, top)
-    block, device = _measure_requests(
-        run, tables, views, geometry, timeline, window, disk_model or is_spinning(run)
-    )
+    block, device = _measure_requests(run, tables, views, geometry, timeline, window, drive)
     app = measure_app(run, tables.call, tables.figures, top, timeline)
     is_shared = block is not None and block.owners is not None and block.owners.is_shared
     path = measure_path(tables, window, timeline, tested_filesystem(run), is_watched(run))
@@ -211,7 +209,7 @@ def _measure_requests(
     geometry: Geometry,
     timeline: Timeline,
     window: Window,
-    with_disk_model: bool,
+    drive: Drive | None,
 ) -> tuple[BlockResults | None, DeviceResults]:
     """Measure the requests' times in a second thread while this thread measures their sectors."""
     stack = tables.stack_of_run
@@ -232,7 +230,7 @@ def _measure_requests(
             geometry,
             timeline,
             times.result,
-            with_disk_model,
+            drive,
         )
     device = measure_devices(
         run, table, views.disks.distances, counters, times.result(), block.depth_queued, timeline, window

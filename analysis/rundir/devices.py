@@ -48,36 +48,6 @@ def _device(facts: Any, role: str) -> Device | None:
     return Device(number, clean(name, 40) if isinstance(name, str) and name else "disk", role, facts)
 
 
-# Disks without a spindle whose driver states rotational all the same.
-VIRTUAL_NAMES = ("loop", "ram", "zram", "nbd", "vd", "xvd", "dm-", "md", "nullb")
-VIRTUAL_MODELS = ("qemu", "vbox", "vmware", "virtual")
-
-
-def is_spinning(run: Run) -> bool:
-    """Whether run.json states that the disk is a real one that rotates.
-
-    "rotational" alone does not tell: loop and virtio devices claim it, too. Below volumes: of all disks.
-    """
-    if run.text("device", "kind") not in ("device", "directory", "watch"):
-        return False
-    stack = read_stack(run)
-    if stack.volumes:
-        return bool(stack.leaves) and all(_spins(leaf.facts) for leaf in stack.leaves)
-    facts = dig(run.facts, "device")
-    return isinstance(facts, Mapping) and _spins(facts)
-
-
-def _spins(facts: Mapping[str, Any]) -> bool:
-    name, model = (clean(facts.get(key) or "") for key in ("name", "model"))
-    return (
-        as_int(facts.get("rotational")) == 1
-        and facts.get("virtual") is not True
-        and not name.removeprefix("/dev/").startswith(VIRTUAL_NAMES)
-        and bool(model)
-        and not any(word in model.lower() for word in VIRTUAL_MODELS)
-    )
-
-
 def stated(run: Run) -> list[Device]:
     """The devices of run.json: the disk, further disks of the file system, the journal's disk.
 

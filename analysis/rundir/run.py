@@ -206,6 +206,11 @@ class Run:
                 stated.append(clean(label))
         return list(dict.fromkeys([*(clean(name, 40) for name in stated[:MOST_ASKED]), *self.losses]))
 
+    def collect_with(self, more: str) -> str:
+        """A value of COLLECT= with the run's collectors and one more; WITH= programs and disks are none."""
+        names = self.str_list("collect") if isinstance(dig(self.facts, "collect"), list) else self.asked
+        return " ".join(dict.fromkeys([*(clean(name, 40) for name in names[:MOST_ASKED]), more]))
+
     def ended_early(self, collector: str) -> bool:
         """Whether the collector died while it recorded. Older runs state it for all collectors together."""
         loss = self.losses.get(collector)

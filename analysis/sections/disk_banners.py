@@ -15,7 +15,7 @@ def disk_banners(run: Run, results: Results) -> list[str]:
     """The banners, a sentence each; empty for a run without emulated disks."""
     disks = emulated_disks(run)
     more = [f"and {len(disks) - MOST:,} more emulated disks"] if len(disks) > MOST else []
-    banners = [_drive(disk) for disk in disks[:MOST]] + more
+    banners = [_drive(disk) for disk in disks[:MOST]] + more + _speed(disks)
     measured = results.disks.disks if results.disks is not None else []
     late_ns = {one.number: one.lateness.p99_ns for one in measured if one.lateness is not None}
     is_kept = {disk.label: disk.kept.is_kept for disk in disks if disk.kept is not None}
@@ -33,11 +33,16 @@ def disk_banners(run: Run, results: Results) -> list[str]:
 
 
 def _drive(disk: EmulatedDisk) -> str:
-    speed = ""
-    if disk.is_scaled:
-        times = units.figures(disk.time)
-        speed = f", {times} times as fast as the clock (TIME=): its seconds are not the drive's"
-    return f"{disk.label} is an emulated disk: {disk.drive}{speed}"
+    return f"{disk.label} is an emulated disk: {disk.drive}"
+
+
+def _speed(disks: list[EmulatedDisk]) -> list[str]:
+    """That disks are faster or slower than their drives."""
+    speeds = {disk.time: disk.label for disk in reversed(disks) if disk.is_scaled}
+    return [
+        f"TIME={time:g}: {label} is {time:g} times as fast as its drive; its seconds are not the drive's"
+        for time, label in list(speeds.items())[:MOST]
+    ]
 
 
 def _late(label: str, late_ns: int | None) -> str:

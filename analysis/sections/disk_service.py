@@ -64,7 +64,7 @@ def _facts(disk: DiskResults) -> Iterator[tuple[str, str]]:
 def _speed(disk: DiskResults) -> str:
     if disk.disk is None or not disk.disk.is_scaled:
         return ""
-    return f"{units.figures(disk.disk.time)} times as fast as the drive (TIME=)"
+    return f"{disk.disk.time:g} times as fast as the drive (TIME=)"
 
 
 def _s(ns: float) -> str:
@@ -175,7 +175,7 @@ def _notes(disk: DiskResults) -> Iterator[str]:
         count = f"{flushes.rows:,} flush{'' if flushes.rows == 1 else 'es'}"
         yield f"{disk.label}: {count} waited {_s(flushes.wait_ns)} s for destages"
     if disk.disk is not None and disk.disk.is_scaled:
-        times = units.figures(disk.disk.time)
+        times = f"{disk.disk.time:g}"
         yield (
             f"{disk.label}: its time passed {times} times as fast as the clock: on the drive, these times are"
             f" {times} times as long"

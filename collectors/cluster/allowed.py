@@ -9,7 +9,7 @@ typed them too: make worker ON=… DISK=/dev/sdb ERASE=/dev/sdb. A scheduler nev
 import shlex
 from collections.abc import Iterable, Mapping
 
-from workloads.cli.disk_options import parse_disk, parse_erase
+from workloads.cli.disk_options import parse_disk, split_names
 from workloads.cli.drive_options import is_drive, names_file
 from workloads.cli.options import ALLOWING
 from workloads.cli.with_options import our_scripts
@@ -37,7 +37,9 @@ def as_typed(given: Mapping[str, str]) -> Allowed:
     granted: dict[str, tuple[str, ...]] = {}
     for name in ALLOWING:
         if name in DEVICES and name in given:
-            granted[name] = _devices(name, given[name])
+            if name != "ERASE":
+                parse_disk(given[name])  # names the fault of what this user typed
+            granted[name] = split_names(name, given[name])
         elif name in given:
             parts = [given[name]] if name in _WHOLE else given[name].split(_BAR)
             granted[name] = tuple(part.strip() for part in parts)
@@ -54,7 +56,7 @@ def of_runs(runs: Iterable[Mapping[str, str]], with_devices: bool) -> Allowed:
     for words in runs:
         for name, text in words.items():
             if name in DEVICES and with_devices:
-                granted.setdefault(name, {}).update(dict.fromkeys(_devices(name, text)))
+                granted.setdefault(name, {}).update(dict.fromkeys(split_names(name, text)))
             elif name in SAME and (with_devices or name not in HERE_ONLY):
                 granted.setdefault(name, {})[text] = None
     return {name: tuple(values) for name, values in granted.items()}
@@ -81,21 +83,14 @@ def _check_devices(name: str, text: str, allowed: Allowed) -> None:
     """Check that real devices are among those that the worker's user named, ERASE= among its ERASE=."""
     pool = ("ERASE",) if name == "ERASE" else ("DISK", "JOURNAL")
     granted = {device for each in pool for device in allowed.get(each, ())}
-    for device in _devices(name, text):
+    for device in split_names(name, text):  # a drive's file is not opened before it is known to be allowed
         is_own = device in ("file", "ram") or (is_drive(device) and not names_file(device))
         if not is_own and device not in granted:
+            erase = "" if is_drive(device) else f" ERASE={device}"
             raise OptionError(
                 f"{name}={device} is not allowed by this worker: its own user allows it, on that machine, by "
-                f"make worker … DISK={device} ERASE={device}"
+                f"make worker … DISK={device}{erase}"
             )
-
-
-def _devices(name: str, text: str) -> tuple[str, ...]:
-    """Return the names that DISK=, JOURNAL= or ERASE= has. Raises OptionError."""
-    if name == "ERASE":
-        return tuple(parse_erase(text)["erase"])  # type: ignore[arg-type]
-    disks = parse_disk(text)
-    return (str(disks["disk"]), *disks["more_disks"])  # type: ignore[misc]
 
 
 def _is_harmless(text: str) -> bool:

@@ -86,7 +86,7 @@ def main() -> int:
     _show("ram", "a loop device in memory")
     _show("hdd", f"an emulated spinning disk, hdd:{model.DEFAULT}; SIZE of it, from @OFFSET on: hdd@50%")
     _show("/dev/NAME", "a real device; also needs ERASE=/dev/NAME, the same name again")
-    print("\nspinning disks: DISK=hdd:DRIVE, or the same from a file of yours, DISK=hdd:./FILE.toml")
+    print("\nspinning disks: DISK=hdd:DRIVE, also a file of yours: hdd:./FILE.toml")
     for name in model.names():
         try:
             _show(name, model.load(name).title)

@@ -48,6 +48,13 @@ def test_run_that_can_be_repeated_keeps_its_remedy(tmp_path: Path) -> None:
     assert finding.remedy == GOOD.remedy
 
 
+def test_command_on_another_disk_drops_the_drives_words(tmp_path: Path) -> None:
+    words = {"FS": "ext4", "DISK": "hdd", "TIME": "10", "CRASH_AT": "5"}
+    case = case_of(tmp_path / "r", words=words)
+    assert set(case.command().split()[2:]) == {f"{name}={text}" for name, text in words.items()}
+    assert set(case.command(DISK="ram").split()[2:]) == {"FS=ext4", "DISK=ram"}
+
+
 @pytest.mark.parametrize(
     ("facts", "why"),
     [

@@ -83,6 +83,8 @@ GATED = [
     ({"DISK": "/dev/sdb"}, {"DISK": "/dev/sdc"}),
     ({"DISK": "/dev/sdb", "ERASE": "/dev/sdb"}, {"DISK": "/dev/sdb"}),
     ({"JOURNAL": "/dev/sdc"}, {"DISK": "/dev/sdb"}),
+    ({"DISK": "hdd:/home/me/x.toml"}, {"DISK": "hdd"}),
+    ({"JOURNAL": "hdd:./x.toml@50%"}, {}),
     ({"DIR": "/home"}, {"DIR": "/srv"}),
     ({"CMD": "rm -r ."}, {"CMD": "rm -r"}),
     ({"WITH": "bcc:trace"}, {}),
@@ -118,6 +120,12 @@ def test_words_that_the_worker_typed_itself_are_allowed() -> None:
     allowed.check({"DISK": "/dev/sdc", "ERASE": "/dev/sdc", "MKFS": "-b 4096", "CMD": "a | b"}, granted)
     with pytest.raises(OptionError):
         allowed.check({"CMD": "a"}, granted)
+
+
+def test_drives_are_free_and_a_file_of_one_is_not_opened_unasked() -> None:
+    allowed.check({**FREE, "DISK": "hdd hdd:fc15k@50%", "JOURNAL": "hdd", "TIME": "10", "CRASH_AT": "5"}, {})
+    with pytest.raises(OptionError, match=r"not allowed by this worker: .* DISK=hdd:/missing\.toml$"):
+        allowed.check({**FREE, "DISK": "hdd:/missing.toml"}, {})
 
 
 def test_an_ssh_login_implies_no_device_directory_or_command() -> None:

@@ -122,7 +122,8 @@ def test_job_runs_in_a_fresh_clone_without_root_or_setup(job: str, clone: Path) 
 def test_list_shows_every_file_system_and_workload(who: Who) -> None:
     code, text = make("list", user=who.user, tree=who.tree)
     assert code == 0, text
-    for toml in [*TREE.glob("workloads/filesystems/*.toml"), *TREE.glob("workloads/catalog/*.toml")]:
+    folders = ("filesystems", "catalog", "drives/models")
+    for toml in (file for folder in folders for file in TREE.glob(f"workloads/{folder}/*.toml")):
         assert re.search(rf"^  {re.escape(toml.stem)}\b", text, re.MULTILINE), (
             f"{toml.stem} is not in make list"
         )

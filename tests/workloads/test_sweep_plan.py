@@ -227,11 +227,15 @@ def test_order_of_blocks_favours_no_configuration() -> None:
 
 
 def test_anchor_is_the_first_configuration_quick_untraced() -> None:
-    plan = sweep(FS="xfs ext4", WL="filemark", SCALE="default", COLLECT="block", WITH="mkfs", SIZE="4G")
+    plan = sweep(
+        FS="xfs ext4", WL="filemark", SCALE="default", COLLECT="block", WITH="mkfs", SIZE="4G",
+        DISK="hdd", TIME="10", CRASH_AT="5",
+    )  # fmt: skip
     anchor = plan.anchor("first")
     assert (anchor.id, anchor.configuration) == ("anchor-first", None)
     assert anchor.words == {
         "FS": "xfs", "WL": "filemark", "SCALE": "quick", "COLLECT": "none", "SIZE": "4G",
+        "DISK": "hdd", "TIME": "10",
     }  # fmt: skip
     assert plan.anchor("last", "m2").id == "anchor-last-m2"
 

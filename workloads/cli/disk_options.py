@@ -13,7 +13,7 @@ MOST_DISKS = 64
 
 def parse_disk(text: str) -> dict[str, object]:
     """DISK= is one disk, or several separated by blanks, all of one kind."""
-    chosen = _split("DISK", text)
+    chosen = split_names("DISK", text)
     for name in chosen:
         _check_kind("DISK", name)
     if len(chosen) > MOST_DISKS:
@@ -29,7 +29,7 @@ def parse_disk(text: str) -> dict[str, object]:
 
 def parse_journal(text: str) -> dict[str, object]:
     """JOURNAL= is one disk."""
-    chosen = _split("JOURNAL", text)
+    chosen = split_names("JOURNAL", text)
     if len(chosen) > 1:
         raise OptionError(f"JOURNAL={text} names {len(chosen)} disks: a journal has one")
     _check_kind("JOURNAL", chosen[0])
@@ -38,11 +38,14 @@ def parse_journal(text: str) -> dict[str, object]:
 
 def parse_erase(text: str) -> dict[str, object]:
     """ERASE= repeats every real device of DISK= and JOURNAL=."""
-    return {"erase": _split("ERASE", text)}
+    return {"erase": split_names("ERASE", text)}
 
 
-def _split(variable: str, text: str) -> tuple[str, ...]:
-    """Split at blanks. A name that has blanks is quoted, or is the whole value."""
+def split_names(variable: str, text: str) -> tuple[str, ...]:
+    """Return the names that DISK=, JOURNAL= or ERASE= has, unchecked. Raises OptionError.
+
+    They are separated by blanks. A name that has blanks is quoted, or is the whole value.
+    """
     if os.path.exists(text):
         return (text,)
     try:

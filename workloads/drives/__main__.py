@@ -24,7 +24,7 @@ def main() -> int:
     try:
         drive = model.load(given.drive)
         size_bytes = drive.capacity_bytes - given.offset if given.size is None else given.size
-        sys.stdout.write(drive.flat(size_bytes, given.offset))
+        sys.stdout.write(f"# {drive.title}\n{drive.flat(size_bytes, given.offset)}")
     except UserError as error:
         print(f"seekmeter: {visible(error.message)}", file=sys.stderr)
         return error.exit_code

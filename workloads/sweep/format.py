@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from workloads.cli.disk_options import has_drive
 from workloads.disks.loop import scratch_directory
 from workloads.plan.format import command_rows
 from workloads.plan.plan import Plan
@@ -101,6 +102,8 @@ def _time(plan: SweepPlan) -> str:
         text = f"{least} to {longest}" if least != longest else f"about {least}"
     if seconds and unknown:
         text += f", and {unknown} configurations for as long as their command takes"
+    if any(has_drive(each.words) for each in plan.configurations):
+        text += ", longer for the disk's seeks"
     return text + (", and the anchors" if plan.has_anchors else "")
 
 

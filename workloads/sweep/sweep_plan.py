@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FIRST_MACHINE = "m1"
+_NOT_OF_ANCHORS = ("WITH", "SCALE", "CRASH_AT", "CRASH")
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,11 @@ class SweepPlan:
     def anchor(self, which: str, machine: str = FIRST_MACHINE) -> Task:
         """Return the run of the same words before the first block ("first") or after the last ("last").
 
-        The first configuration at the quick scale, untraced: what changes between the two is the machine.
+        The first configuration at the quick scale, untraced, with no power cut: what changes between the two
+        is the machine.
         """
         first = self.configurations[0]
-        words = {name: text for name, text in first.words.items() if name not in ("WITH", "SCALE")}
+        words = {name: text for name, text in first.words.items() if name not in _NOT_OF_ANCHORS}
         if "WL" in words:
             words["SCALE"] = "quick"
         words["COLLECT"] = "none"

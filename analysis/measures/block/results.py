@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from analysis.measures.block import (
     areas,
     distribution,
+    drive_cost,
     files,
     plugs,
     request_owners,
@@ -28,7 +29,6 @@ from analysis.measures.block.times import BlockTimes, LatencyResults
 from analysis.measures.block.view import Views
 from analysis.measures.common.timeline import Timeline
 from analysis.measures.device import queue_depth
-from analysis.rundir.devices import with_requests
 from analysis.rundir.layout import Geometry
 from analysis.rundir.run import Run
 from analysis.rundir.stack import Stack
@@ -50,6 +50,7 @@ class BlockResults:
     seeks_by_process: list[seeks_by.SeekGroupRow]
     more_processes: int  # processes that seeks_by_process leaves out
     orders: list[seek_cost.OrderRow]
+    on_drive: list[drive_cost.DriveRow] | None  # what they cost on a drive's model; None: not asked (MODEL=)
     files: files.Files
     areas: areas.AreaResults | None  # None: the file system's layout is not known
     depth_queued: queue_depth.Depth
@@ -72,7 +73,7 @@ def measure_block(
     geometry: Geometry,
     timeline: Timeline,
     times: Callable[[], BlockTimes],
-    with_disk_model: bool,
+    drive: drive_cost.Drive | None,
 ) -> BlockResults:
     """Measure a run's requests. times: waits for the measures of their times, which a second thread makes."""
     disks, top = views.disks, views.top
@@ -88,8 +89,8 @@ def measure_block(
     stream_results = streams.measure_streams(block, distances)
     by_process, more = seeks_by.by_process(block, distances, stream_results.continues, owner_column)
     queue_order = seeks.rows_in_order(block, in_queue_order=True)
-    sizes = {device.number: device.size_bytes or 0 for device in with_requests(run, block)}
-    orders = seek_cost.by_order(block, distances.rows, queue_order, sizes, with_disk_model)
+    orders = seek_cost.by_order(block, distances.rows, queue_order)
+    on_drive = drive_cost.measure(block, drive) if drive is not None else None
     del queue_order
     top_files = files.measure_files(run, block, distances, stream_results.continues, paths, owner_column)
     depth_queued = queue_depth.in_all(block, timeline)
@@ -111,6 +112,7 @@ def measure_block(
         seeks_by_process=by_process,
         more_processes=more,
         orders=orders,
+        on_drive=on_drive,
         files=top_files,
         areas=area_results,
         depth_queued=depth_queued,

@@ -302,7 +302,7 @@ int drive_params_read(FILE *text, struct drive_params *params, char error[DRIVE_
 		line[length - 1] = '\0';
 		make_printable(line);
 		count = split(line, words);
-		if (count == 0)
+		if (count == 0 || words[0][0] == '#')
 			continue;
 		what = take_line(params, seen, words, count);
 		if (what)
