@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from analysis import units
+from analysis.measures.at_device.split import DeviceTime
 from analysis.measures.critical_path.causes import ON_CPU, READY
 from analysis.measures.critical_path.ends import (
     GROUPS,
@@ -15,6 +16,7 @@ from analysis.measures.critical_path.ends import (
 )
 from analysis.measures.critical_path.files import FileShare
 from analysis.measures.critical_path.results import KEPT_PIECES_MOST, NoPath, PathResults
+from analysis.measures.disk.states import WORDS, State
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, clean
@@ -53,6 +55,7 @@ def build_critical_path(run: Run, tables: Tables, results: Results) -> list[Sect
     section.facts.append(("path of", _whose(path)))
     section.tables.append(_ends(path))
     for table in (
+        _at_disk(path, results.device_time),
         _own_waits(path),
         _events(path),
         _requests(path),
@@ -109,6 +112,23 @@ def _names(end: End) -> str:
     if not names:
         return ""
     return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else names[0]
+
+
+def _at_disk(path: PathResults, at: DeviceTime | None) -> Table | None:
+    """What emulated disks did while the path was at their requests, by class of what they served then."""
+    if at is None or not at.head_ns:
+        return None
+    times = [(ns, WORDS[state], class_) for (state, class_), ns in at.head_ns.items()]
+    times.append((max(at.at_head_ns - sum(at.head_ns.values()), 0.0), WORDS[State.IDLE], ""))
+    least = LEAST_SHARE * path.total_ns
+    rows = [
+        (*_times(round(ns), path), word, class_)
+        for ns, word, class_ in sorted(times, reverse=True)
+        if ns >= least
+    ]
+    if not rows:
+        return None
+    return Table((*_heads(path), "<of it at the emulated disk, which was", "<for"), rows[:TOP_ENDS])
 
 
 def _ends(path: PathResults) -> Table:

@@ -22,6 +22,7 @@ from analysis.measures.disk.states import BUSY, Spent, State
 from analysis.measures.results import measure
 from analysis.report import make_report
 from analysis.rundir.run import open_run
+from analysis.sections.critical_path import build_critical_path
 from analysis.tables.disk_service import TABLE
 from analysis.tables.load import load_tables
 from tests.analysis.device_cases import BEGIN, DIRECT, US, case_of, found_by, one
@@ -143,6 +144,13 @@ def test_seeks_are_the_disks_own_seconds(tmp_path: Path) -> None:
     assert found.certainty == "sure"
     assert "seeking 0.18 s (all for data)" in found.because[0] and "transferring 0.06 s" in found.because[0]
     assert found.remedy is not None and found.remedy.words == {"DISK": "file", "TIME": ""}
+    (section,) = build_critical_path(case.run, case.tables, case.results)
+    (table,) = [one_ for one_ in section.tables if "emulated disk" in one_.titles[-2]]
+    assert [(row[0], *row[-2:]) for row in table.rows] == [
+        ("180 ms", "seeking", "data"),
+        ("60.0 ms", "transferring", "data"),
+        ("300 us", "idle", ""),  # each request is queued for 5
+    ]
     (latency,) = found_by(LATENCY, case)
     assert "seeking 0.18 s" in latency.because[-1] and "DISK=file" in latency.test
     assert "hdd" not in latency.test

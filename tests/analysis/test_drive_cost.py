@@ -76,7 +76,7 @@ def test_a_requests_cost_is_seek_turn_and_transfer(tmp_path: Path) -> None:
     for time in (row.queued, row.issued):  # one at a time: no order to choose
         assert time.seek_s == pytest.approx(seek_s(starts), rel=1e-6)
         assert time.transfer_s == pytest.approx(400 * 8 / TRACK * REVOLUTION_S, rel=1e-3)
-        # from anywhere to anywhere: half a revolution on average, 1.4 % the standard error
+        # from anywhere to anywhere: half a revolution on average, 2.9 % the standard error
         assert time.rotation_s == pytest.approx(400 * REVOLUTION_S / 2, rel=0.07)
         assert time.head_s == pytest.approx(time.seek_s + time.rotation_s + time.transfer_s, rel=1e-9)
         assert time.hits == time.overhead_s == 0

@@ -97,6 +97,7 @@ def flat(**changes: object) -> str:
         "destage_at": 0.75,
         "destage_idle_ns": 10_000_000,
         "destage_window": 8,
+        "read_before": 0,
         "read_segments": 0,
         "segment_sectors": 1024,
     }
@@ -464,6 +465,7 @@ def small_disk(draw: random.Random) -> str:
         "destage_at": [0, 0.5, 0.75, 1],
         "destage_idle_ns": [0, 1_000_000, 100_000_000],
         "destage_window": [0, 1, 8],
+        "read_before": [0, 1],
         "read_segments": [0, 1, 3],
         "segment_sectors": [8, 100, 600],
     }

@@ -42,7 +42,7 @@ _KEYS: Mapping[str, Collection[str]] = {
     "electronics": ("read_overhead_ms", "write_overhead_ms", "bus_mb_per_s"),
     "queue": ("depth", "rule", "most_age_ms"),
     "write_cache": ("bytes", "extents", "window", "destage_at", "destage_idle_ms"),
-    "read_ahead": ("segments", "segment_bytes"),
+    "read_ahead": ("segments", "segment_bytes", "before"),
 }
 _RULES = ("fifo", "sstf", "sptf")
 
@@ -73,6 +73,7 @@ class DriveModel:
     destage_at: float
     destage_idle_ns: int
     destage_window: int  # 0: of all dirty extents
+    reads_before: bool  # a read keeps what passes the head before its first sector
     read_segments: int  # 0: no read-ahead
     segment_sectors: int
 
@@ -114,6 +115,7 @@ class DriveModel:
             f"destage_at {self.destage_at:.6f}",
             f"destage_idle_ns {self.destage_idle_ns}",
             f"destage_window {self.destage_window}",
+            f"read_before {int(self.reads_before)}",
             f"read_segments {self.read_segments}",
             f"segment_sectors {self.segment_sectors}",
         ]
@@ -238,6 +240,7 @@ class _Reader:
             destage_at=self._number("write_cache", "destage_at", 0, 1) if cache_bytes else 0.0,
             destage_idle_ns=self._ms("write_cache", "destage_idle_ms", 0, 60_000) if cache_bytes else 0,
             destage_window=self._window(),
+            reads_before=self._flag("read_ahead", "before"),
             read_segments=segments if segment_bytes else 0,
             segment_sectors=segment_bytes // _SECTOR_BYTES if segments else 0,
         )
@@ -367,6 +370,12 @@ class _Reader:
             )
             self._fail(f"has {self._path(section, key)} = {shown}: give {least:g} to {most:g}")
         return float(value)
+
+    def _flag(self, section: str, key: str) -> bool:
+        value = self._section(section).get(key, False)
+        if not isinstance(value, bool):
+            self._fail(f"has a {self._path(section, key)} that is neither true nor false")
+        return bool(value)
 
     def _whole(self, section: str, key: str, least: int, most: int) -> int:
         number = self._number(section, key, least, most)

@@ -134,6 +134,32 @@ static void start_continuation(struct drive *drive, const struct slot *slot)
 	work->stage = TRANSFERRING;
 }
 
+/*
+ * Sectors that pass the head between its arrival on the track and the read's first sector: the platter brings them
+ * anyway. Only for a segment that begins here.
+ */
+static uint32_t passed_before(const struct drive *drive, const struct work *work, uint64_t sector)
+{
+	const struct geometry *geometry = &drive->mechanics.geometry;
+	const struct segment *segment = &drive->ahead.segments[work->segment];
+	uint64_t before;
+	struct place place;
+	struct run run;
+
+	if (segment->low != segment->high)
+		return 0;
+	mechanics_run(&drive->mechanics, &drive->head,
+		      work->service.start_ns + work->service.overhead_ns, sector, 1, false, &run);
+	place = run.place;
+	before = (uint64_t)run.rotation_ns * place.sectors_per_track /
+		 (uint64_t)geometry->revolution_ns;
+	if (before > run.first)
+		before = run.first;
+	if (before > sector)
+		before = sector;
+	return (uint32_t)before;
+}
+
 static void start_media(struct drive *drive, uint32_t number)
 {
 	struct slot *slot = &drive->slots[number];
@@ -173,6 +199,8 @@ static void start_media(struct drive *drive, uint32_t number)
 		       sector, end - sector, writes, &pass);
 	finish_times(work, &pass);
 	if (!writes) {
+		if (drive->params.read_before && work->segment != LOOK_AHEAD_NONE)
+			work->before = passed_before(drive, work, sector);
 		/* a bus slower than the platter: the head is free all the same, but the model keeps it simple */
 		bus_end_ns = pass.begin_ns + bus_ns(drive, end - sector);
 		if (service->end_ns < bus_end_ns) {
@@ -338,9 +366,12 @@ void head_end_work(struct drive *drive)
 	}
 	/* a write may have emptied the segment meanwhile */
 	if (work->segment != LOOK_AHEAD_NONE &&
-	    ahead->segments[work->segment].high == work->media_sector)
+	    ahead->segments[work->segment].high == work->media_sector) {
 		look_ahead_begin(ahead, work->segment, work->media_end, work->media_end_ns,
 				 &work->head);
+		if (work->before)
+			look_ahead_keep(ahead, work->before);
+	}
 	work->stage = IDLE;
 	work->segment = LOOK_AHEAD_NONE;
 }

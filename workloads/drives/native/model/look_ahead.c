@@ -83,6 +83,16 @@ void look_ahead_begin(struct look_ahead *ahead, uint32_t segment, uint64_t end, 
 	ahead->head = *head;
 }
 
+void look_ahead_keep(struct look_ahead *ahead, uint32_t before)
+{
+	struct segment *segment = &ahead->segments[ahead->active];
+	uint64_t room = ahead->segment_sectors - (segment->high - segment->low);
+
+	segment->low -= before < room ? before : room;
+	if (ahead->limit > segment->low + ahead->segment_sectors)
+		ahead->limit = segment->low + ahead->segment_sectors;
+}
+
 void look_ahead_extend(struct look_ahead *ahead, uint64_t end, int64_t at_ns)
 {
 	uint64_t limit = limit_for(ahead, end);

@@ -45,6 +45,9 @@ uint32_t look_ahead_take(struct look_ahead *ahead, uint64_t sector);
 void look_ahead_begin(struct look_ahead *ahead, uint32_t segment, uint64_t end, int64_t at_ns,
 		      const struct head *head);
 
+/* The active segment gets so many sectors before its first one, and keeps them: it fills, and is no ring. */
+void look_ahead_keep(struct look_ahead *ahead, uint32_t before);
+
 /* A request has taken sectors up to end: the segment has room for as many more. */
 void look_ahead_extend(struct look_ahead *ahead, uint64_t end, int64_t at_ns);
 

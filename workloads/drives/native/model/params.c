@@ -47,7 +47,8 @@ static const struct key keys[] = {
 	FIELD(write_cache_extents, U32, 0, 65536),
 	FIELD(destage_at, REAL, 0, 1),
 	FIELD(destage_idle_ns, NS, 0, HOUR_NS),
-	/* 0 without the line */
+	/* 0 without the lines */
+	{ "read_before", U32, offsetof(struct drive_params, read_before), 0, 1, true },
 	{ "destage_window", U32, offsetof(struct drive_params, destage_window), 0, 64, true },
 	FIELD(read_segments, U32, 0, 256),
 	FIELD(segment_sectors, U32, 0, 262144),

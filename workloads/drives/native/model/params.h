@@ -78,6 +78,8 @@ struct drive_params {
 	 * many scattered writes then takes less than in line with their number).
 	 */
 	uint32_t destage_window;
+	/* read_before: 1: a read keeps the sectors of its track that pass the head before its first one, too */
+	uint32_t read_before;
 	/* read_segments, segment_sectors: of read-ahead; 0 segments: none */
 	uint32_t read_segments;
 	uint32_t segment_sectors;

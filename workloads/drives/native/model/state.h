@@ -33,6 +33,7 @@ struct work {
 	uint32_t segment;      /* of a read that read-ahead goes on from, else LOOK_AHEAD_NONE */
 	uint64_t media_sector; /* of a read: what came before was in the segment */
 	uint64_t media_end;
+	uint32_t before;      /* sectors that passed the head before media_sector, and are kept */
 	int64_t begin_ns;     /* transfer from or to the platter */
 	int64_t media_end_ns; /* the head is beyond the last sector */
 	bool is_on_media;     /* MEDIA_END has been told */
