@@ -16,6 +16,7 @@ from analysis.answer.wrap import WIDTH, cut, lines_of, parts, whole_parts
 from analysis.rundir.run import clean
 
 LINES = 40
+LEAST_ROOM = 3  # lines of findings
 MOST_WARNINGS = 3
 LEAST_SHOWN, LEAST_SHARE = 3, 0.05  # findings that are named, and all that cost so much of the time
 # (finding, level): what further lines are given to, in this order
@@ -36,8 +37,11 @@ def render(answer: Answer) -> str:
     """The screen."""
     head, spent, tail = _head(answer), _spent(answer), _tail(answer, 0)
     room = LINES - len(head) - len(spent) - len(tail) - 4
+    if room < LEAST_ROOM:  # many warnings: the phases' causes and small rows give way
+        spent = spent[: max(len(spent) - (LEAST_ROOM - room), 1)]
+        room = LINES - len(head) - len(spent) - len(tail) - 4
     findings = _findings(answer, room)
-    tail = _tail(answer, room - len(findings))
+    tail = _tail(answer, max(room - len(findings), 0))
     return "\n".join([*head, "", *spent, "", "FINDINGS", *findings, "", *tail]) + "\n"
 
 

@@ -14,8 +14,7 @@ MOST = 4  # disks that are named
 def disk_banners(run: Run, results: Results) -> list[str]:
     """The banners, a sentence each; empty for a run without emulated disks."""
     disks = emulated_disks(run)
-    more = [f"and {len(disks) - MOST:,} more emulated disks"] if len(disks) > MOST else []
-    banners = [_drive(disk) for disk in disks[:MOST]] + more + _speed(disks)
+    banners = _drives(disks) + _speed(disks)
     measured = results.disks.disks if results.disks is not None else []
     late_ns = {one.number: one.lateness.p99_ns for one in measured if one.lateness is not None}
     is_kept = {disk.label: disk.kept.is_kept for disk in disks if disk.kept is not None}
@@ -32,8 +31,17 @@ def disk_banners(run: Run, results: Results) -> list[str]:
     )
 
 
-def _drive(disk: EmulatedDisk) -> str:
-    return f"{disk.label} is an emulated disk: {disk.drive}"
+def _drives(disks: list[EmulatedDisk]) -> list[str]:
+    """Which drives are emulated: a sentence a drive."""
+    drives: dict[str, list[str]] = {}
+    for disk in disks:
+        drives.setdefault(disk.drive, []).append(disk.label)
+    found = []
+    for drive, labels in list(drives.items())[:MOST]:
+        more = f" and {len(labels) - MOST:,} more" if len(labels) > MOST else ""
+        are = "is an emulated disk" if len(labels) == 1 else "are emulated disks"
+        found.append(f"{', '.join(labels[:MOST])}{more} {are}: {drive}")
+    return found
 
 
 def _speed(disks: list[EmulatedDisk]) -> list[str]:

@@ -23,6 +23,7 @@ from analysis.measures.results import measure
 from analysis.report import make_report
 from analysis.rundir.run import open_run
 from analysis.sections.critical_path import build_critical_path
+from analysis.sections.disk_banners import disk_banners
 from analysis.tables.disk_service import TABLE
 from analysis.tables.load import load_tables
 from tests.analysis.device_cases import BEGIN, DIRECT, US, case_of, found_by, one
@@ -235,7 +236,12 @@ def test_panels_of_two_disks_name_them(tmp_path: Path) -> None:
     rows = spec.disk_service or []
     spec.disk_service = rows + [row | {"dev": 7 << 20 | 4} for row in rows]
     spec.run["journal_device"] = {**spec.run["device"], "name": "loop4", "dev": "7:4"}
-    figure = draw(spec.write(tmp_path / "r"))
+    path = spec.write(tmp_path / "r")
+    run = open_run(path)
+    assert disk_banners(run, measure(run, load_tables(run))) == [
+        "loop3 (disk), loop4 (journal) are emulated disks: 7200 rpm SATA disk (sata2007)"
+    ]
+    figure = draw(path)
     axes = {ax.get_title(loc="left").split(",")[0]: ax for ax in figure.axes}
     for title in ("What the disk did", "Head position: cylinders that it served"):
         labels = [label.get_text() for label in axes[title].get_yticklabels()]

@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 
 from analysis.discovery import find_listed
-from analysis.measures.block.seek_cost import DEFINITION
 from analysis.measures.results import measure
 from analysis.render.document import Section
-from analysis.rundir.devices import is_spinning
 from analysis.rundir.run import open_run
 from analysis.sections import compare, document
 from analysis.sections.compare import document as compare_document
@@ -55,10 +53,10 @@ def test_a_new_module_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [found.key for found in find_listed(module, "SECTIONS", SectionSpec)] == ["sooner", "later"]
 
 
-def sections(path: Path, disk_model: bool = False) -> dict[str, Section]:
+def sections(path: Path) -> dict[str, Section]:
     run = open_run(path)
     tables = load_tables(run)
-    results = measure(run, tables, disk_model=disk_model)
+    results = measure(run, tables)
     return {section.key: section for section in make_document(run, tables, results).sections}
 
 
@@ -72,30 +70,7 @@ def test_sections_carry_key_mark_and_essence_of_their_spec(tmp_path: Path) -> No
     assert all(section.title for section in found.values())
 
 
-# Facts of a device: whether the report models a spinning disk without being asked to.
-DISKS = [
-    ({"kind": "device", "name": "sda", "model": "ST4000VN008-2DR166", "rotational": 1}, True),
-    ({"kind": "directory", "name": "sdb", "model": "WDC WD40EFRX", "rotational": 1}, True),
-    ({"kind": "file", "name": "loop8", "model": "", "rotational": 1}, False),
-    ({"kind": "device", "name": "nvme0n1", "model": "Samsung SSD", "rotational": 0}, False),
-    ({"kind": "device", "name": "vda", "model": "", "rotational": 1}, False),
-    ({"kind": "device", "name": "sda", "model": "QEMU HARDDISK", "rotational": 1}, False),
-    ({"kind": "device", "name": "sda", "model": "ST4000", "rotational": 1, "virtual": True}, False),
-    ({}, False),
-]
-
-
-@pytest.mark.parametrize(("device", "is_modelled"), DISKS)
-def test_the_model_of_a_disk_is_for_disks_that_spin(
-    tmp_path: Path, device: dict[str, object], is_modelled: bool
-) -> None:
-    facts = run_json(seconds=1.0)
-    facts["device"] = device
+def test_seeks_of_both_orders_stand_side_by_side(tmp_path: Path) -> None:
     rows = [request(START_NS + i * 1_000_000, (i % 2) * 1_000_000) for i in range(20)]
-    path = Spec(block=rows, run=facts).write(tmp_path / "r")
-    assert is_spinning(open_run(path)) == is_modelled
-    for asked in (False, True):
-        section = sections(path, disk_model=asked)["reordering"]
-        has_model = any("model" in head for table in section.tables for head in table.heads)
-        assert has_model == (DEFINITION in section.definition) == (is_modelled or asked)
-        assert [row[1] for row in section.tables[0].rows] == ["19", "19"]
+    section = sections(Spec(block=rows, run=run_json(seconds=1.0)).write(tmp_path / "r"))["reordering"]
+    assert [row[1] for row in section.tables[0].rows] == ["19", "19"]

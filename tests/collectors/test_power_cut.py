@@ -99,8 +99,8 @@ def test_run_that_ends_before_the_cut_says_so(tmp_path: Path) -> None:
     assert [phase["name"] for phase in run.phases] == ["promise", "sync"]
 
 
-# btrfs of Linux 6.18 keeps both names of a file that was renamed into another directory, also where the old
-# one was synced: so had 6 of 36 copies of a plain loop device's file, taken while promises wrote.
+# btrfs of Linux 6.18 keeps both names of a file that was renamed into another directory, also where the
+# old one was synced: so had 6 of 36 copies of a plain loop device's file, while promises wrote; of ext4 none.
 KNOWN = {"btrfs": ("names, after a rename", "is there again, and its removal was synced")}
 
 

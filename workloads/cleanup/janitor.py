@@ -87,7 +87,7 @@ class Janitor:
         return self._add({"kind": "fuse", "target": place, "source": source})
 
     def abort_fuse(self, number: int) -> None:
-        """Fail all requests to the server of a mount that add_fuse() listed: it hangs. Raises OSError."""
+        """Fail all requests to a FUSE server that add_process() listed: it hangs. Raises OSError."""
         abort_fuse(next(entry for entry in self._entries if entry["number"] == number))
 
     def add_loop(self, number: int, backing: Path, mark: str = "") -> int:
@@ -150,12 +150,14 @@ class Janitor:
         path.write_text(new_value)
         return number
 
-    def add_process(self, pid: int) -> int:
+    def add_process(self, pid: int, connection: str = "") -> int:
         """List a process that was started. Undo ends it (SIGTERM, after 2 s SIGKILL).
 
-        Until it is listed, the child should die with its parent (PR_SET_PDEATHSIG).
+        Until it is listed, the child should die with its parent (PR_SET_PDEATHSIG). connection: of a FUSE
+        server, the number "0:57" of its file system: undo aborts it if SIGKILL does not end the server.
         """
-        return self._add({"kind": "process", "pid": pid, "start_time": start_time(pid)})
+        served = {"connection": connection} if connection else {}
+        return self._add({"kind": "process", "pid": pid, "start_time": start_time(pid), **served})
 
     def add_pool(self, name: str, export: Sequence[str], known: Sequence[str]) -> int:
         """List a pool of disks before it is made. Undo runs export, if the command known succeeds."""
@@ -321,12 +323,9 @@ def _undo_all(entries: list[Entry], forget: Callable[[Entry], None]) -> list[str
     problems: list[str] = []
     for entry in entries:
         if entry["kind"] == "process":
-            undo_process(entry)
+            _end_process(entry, problems)
         elif entry["kind"] == "cgroup":
             kill_cgroup(Path(entry["path"]))
-    for entry in entries:
-        if entry["kind"] == "fuse":
-            _abort_hanging(entry, problems)
     for entry in reversed(list(entries)):
         try:
             undo_entry(entry)
@@ -337,12 +336,11 @@ def _undo_all(entries: list[Entry], forget: Callable[[Entry], None]) -> list[str
     return problems
 
 
-def _abort_hanging(entry: Entry, problems: list[str]) -> None:
-    """Abort a FUSE connection whose server has not ended: whatever reads or unmounts its disk would hang."""
+def _end_process(entry: Entry, problems: list[str]) -> None:
     try:
-        abort_fuse(entry)
+        undo_process(entry)
     except OSError as error:
-        problems.append(f"{entry['target']} cannot be aborted: {(error.strerror or '').lower()}")
+        problems.append(f"process {entry['pid']} hangs: {(error.strerror or '').lower()}")
 
 
 def _remove_session(session: Path) -> None:

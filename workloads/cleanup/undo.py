@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import stat
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from workloads.system import loopdev, mounts, ublkdev
 from workloads.system.command import find_program, run_command, stderr_tail
 
 BUSY_SECONDS = 5.0
+_FUSE = Path("/sys/fs/fuse/connections")
 # A program that scans all block devices (blkid, btrfs) keeps this one open until a busy disk has answered.
 LOOP_BUSY_SECONDS = 30.0
 Entry = dict[str, Any]
@@ -83,25 +85,26 @@ def _unmount_in(pid: int | None, target: Path) -> None:
 
 
 def abort_fuse(entry: Entry) -> None:
-    """Have the kernel fail every request to a FUSE server, which frees what waits for one that hangs.
+    """Have the kernel fail every request to a FUSE server that a process entry names, if it still lives.
 
-    Not even SIGKILL ends a server that waits for its own disk. The connection is found by our mount, which is
-    there as long as the server is: it lives in the session's mount namespace.
+    Not even SIGKILL ends a server that waits for its own disk. As long as any of its threads lives, the
+    number of its file system is no other's.
     """
-    view = _find_mount(Path(entry["target"]), entry["source"], is_real=True)
-    if view is None:
+    number = str(entry.get("connection", "")).partition(":")[2]
+    if not number or not _is_running(entry["pid"], entry["start_time"]):
         return
-    connection, place = view[1].dev.partition(":")[2], Path("/sys/fs/fuse/connections")
-    if (place / connection).exists():
-        _abort(place / connection)
+    if (connection := _FUSE / number).exists():
+        _abort(connection)
         return
-    own = Path(entry["target"]).with_name("fusectl")
-    own.mkdir(mode=0o700, exist_ok=True)
-    mounts.mount_fusectl(own, "seekmeter-undo")
+    place = Path(tempfile.mkdtemp(prefix="seekmeter-fusectl-"))
     try:
-        _abort(own / connection)
+        mounts.mount_fusectl(place, "seekmeter-undo")
+        try:
+            _abort(place / number)
+        finally:
+            mounts.unmount(place)
     finally:
-        mounts.unmount(own)
+        place.rmdir()
 
 
 def _abort(connection: Path) -> None:
@@ -226,7 +229,14 @@ def _undo_shared_setting(entry: Entry) -> None:
 
 
 def undo_process(entry: Entry) -> None:
-    """End a process: SIGTERM, after 2 s SIGKILL."""
+    """End a process: SIGTERM, after 2 s SIGKILL; a FUSE server that stays waits for its own disk."""
+    _end(entry)
+    if entry.get("connection") and _is_running(entry["pid"], entry["start_time"]):
+        abort_fuse(entry)
+        _end(entry)
+
+
+def _end(entry: Entry) -> None:
     pid = entry["pid"]
     for number, seconds in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
         deadline = time.monotonic() + seconds
@@ -238,11 +248,16 @@ def undo_process(entry: Entry) -> None:
 
 
 def _is_running(pid: int, started: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
+    """Return whether a process or any of its threads is there and no zombie."""
+    if not start_time(pid) == started != 0:
         return False
-    return start_time(pid) == started != 0 and state != "Z"
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            if task.read_text().rpartition(")")[2].split()[0] not in "ZX":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return False
 
 
 def _kill(pid: int, number: signal.Signals) -> None:

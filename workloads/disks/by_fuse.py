@@ -32,6 +32,7 @@ class ByFuse:
         except BaseException:
             os.close(self._connection)
             raise
+        self.connection = mounts.number_at(self._target)
         self.option = f"--fuse={self._connection}"
         self.inherited = (self._connection,)
 
@@ -49,9 +50,9 @@ class ByFuse:
         self._janitor.undo_one(self._loop)
         self._janitor.undo_one(self._mounted)
 
-    def abort(self) -> None:
-        """End all requests of a server that hangs, with an error. Raises OSError."""
-        self._janitor.abort_fuse(self._mounted)
+    def abort(self, process: int) -> None:
+        """End all requests of a server that hangs, with an error. process: its entry. Raises OSError."""
+        self._janitor.abort_fuse(process)
 
     def forget(self) -> None:
         """Nothing is left once the server has ended."""

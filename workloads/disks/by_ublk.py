@@ -38,6 +38,7 @@ class ByUblk:
     """One disk's ublk device."""
 
     name = "ublk"
+    connection = ""  # of FUSE
 
     def __init__(self, janitor: Janitor) -> None:
         """List the device that the server will make."""
@@ -66,7 +67,7 @@ class ByUblk:
     def detach(self) -> None:
         """The server removes the device as it stops."""
 
-    def abort(self) -> None:
+    def abort(self, process: int) -> None:
         """The kernel ends all requests with the server."""
 
     def forget(self) -> None:

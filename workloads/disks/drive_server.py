@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from workloads.system import mounts
 from workloads.system.command import end_with_session
 from workloads.system.errors import MachineError
 
@@ -23,6 +24,16 @@ _ANSWER_SECONDS = 30.0  # it answers between two requests; longer waits are a se
 _STOP_SECONDS = 5.0
 _LINE_BYTES_MOST = 1 << 20
 _NEVER_SECONDS = 10**8  # a cut that is armed for then takes the place of an earlier order
+
+
+def _go_out() -> None:
+    """Leave the session's mount namespace, and end with the session (preexec_fn).
+
+    After kill -9 of a session the last process in its namespace unmounts the file system under test while it
+    exits: a server that did so would wait for its own disk, for ever.
+    """
+    mounts.go_back()
+    end_with_session()
 
 
 class DriveServer:
@@ -48,7 +59,7 @@ class DriveServer:
                 cwd="/",
                 pass_fds=tuple(inherited),
                 start_new_session=True,  # ^C is the session's: it still unmounts
-                preexec_fn=end_with_session,  # noqa: PLW1509 (no threads here)
+                preexec_fn=_go_out,  # noqa: PLW1509 (no threads here)
             )
         except OSError as error:
             os.close(self._errors)

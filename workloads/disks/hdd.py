@@ -4,8 +4,8 @@
 That is ublk (by_ublk.py), else FUSE and a loop device (by_fuse.py); the model of the drive is the same.
 
 The server is a child of the session, outside of the workload's cgroup: a server that shares the workload's
-memory limit waits for its own write-back, and then not even SIGKILL ends it. It lives in the session's mount
-namespace, so it sees what the session unmounts and keeps nothing busy.
+memory limit waits for its own write-back, and then not even SIGKILL ends it. It is outside of the session's
+mount namespace, too: it keeps nothing busy there, and never unmounts its own disk.
 """
 
 import os
@@ -71,7 +71,7 @@ class EmulatedDisk:
 
     def _abort(self) -> None:
         try:
-            self._way.abort()
+            self._way.abort(self._process)
         except OSError as error:
             raise MachineError(
                 f"the emulated disk {self.server.name} hangs and cannot be aborted "
@@ -111,7 +111,7 @@ def open_hdd(
                 arguments.append(f"--{option}={kept}")
         handed = [*inherited, *way.inherited, *(kept for kept in (record, power) if kept is not None)]
         server = DriveServer(name, arguments, handed)
-        process = janitor.add_process(server.pid)
+        process = janitor.add_process(server.pid, way.connection)
     finally:
         way.hand_over()
         for file in inherited:

@@ -11,6 +11,7 @@ from pathlib import Path
 _libc = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
 _MS_REC, _MS_SLAVE, _MS_SHARED = 1 << 14, 1 << 19, 1 << 20  # include/uapi/linux/mount.h
+_origin: list[int] = []  # descriptors: the mount namespace before go_apart(), and its root directory
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 
 
@@ -82,6 +83,11 @@ def _view(process: str) -> tuple[str, str]:
     return os.readlink(f"/proc/{process}/ns/mnt"), os.readlink(f"/proc/{process}/root")
 
 
+def number_at(target: Path) -> str:
+    """Return the number of the mount on a path without links; its file system is not asked. "": none."""
+    return next((mount.dev for mount in reversed(here()) if mount.target == str(target)), "")
+
+
 def at(target: Path) -> Mount | None:
     """Return the topmost mount on exactly this directory, or None."""
     path = os.path.realpath(target)
@@ -96,9 +102,25 @@ def go_apart(shared: bool = False) -> None:
     So no other user can copy our mounts (unshare --user --mount) and keep them busy. The mounts end with
     the last process in the namespace. shared: our mounts propagate to namespaces that our children make.
     """
+    if not _origin:
+        _origin.append(os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
+        _origin.append(os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
     _check(_libc.unshare(_CLONE_NEWNS), "unshare")
     propagation = _MS_REC | (_MS_SHARED if shared else _MS_SLAVE)
     _check(_libc.mount(None, b"/", None, ctypes.c_ulong(propagation), None), "/")
+
+
+def go_back() -> None:
+    """Enter the mount namespace from before the first go_apart(), if there was one. Raises OSError.
+
+    For a child that must not be the last process in ours: the last one unmounts what is left, as it exits.
+    """
+    if not _origin:
+        return
+    namespace, root = _origin
+    _check(_libc.setns(namespace, _CLONE_NEWNS), "setns")
+    os.fchdir(root)
+    os.chroot(".")  # setns() leaves a root directory that was changed
 
 
 def go_to(pid: int) -> None:
