@@ -70,7 +70,7 @@ class Intervals:
     wake: I32  # row of the table wake that ended the sleep; NONE: not seen, or no sleep
     cpu: I32  # running: where; runnable: where it came to run; else NONE
     stack_id: I32  # call path of a sleep; NONE: not known
-    slept: npt.NDArray[np.int8]  # code of the state of a sleep; NONE: not known, or no sleep
+    slept: npt.NDArray[np.int16]  # code of the state of a sleep; NONE: not known, or no sleep
     event: I32  # row of an event that the thread worked for; NONE: none
     whole: I32  # number of the interval before events cut it
     weak: Mask  # `wake` may be of a later sleep
@@ -104,7 +104,7 @@ class _Slept:
         left, right, size = stretches.left, stretches.right, stretches.left.size
         self.state = np.full(size, State.UNKNOWN, dtype=np.uint8)
         self.cpu, self.stack_id = (np.full(size, NONE, dtype=np.int32) for _ in range(2))
-        self.slept = np.full(size, NONE, dtype=np.int8)
+        self.slept = np.full(size, NONE, dtype=np.int16)
         self.weak = np.zeros(size, dtype=np.bool_)
         self.wake = np.full(size, NONE, dtype=np.int32)
         self.is_part_known = np.zeros(size, dtype=np.bool_)
@@ -269,7 +269,7 @@ class _Rows:
             wake=column("wake", np.int32)[order],
             cpu=column("cpu", np.int32)[order],
             stack_id=column("stack_id", np.int32)[order],
-            slept=column("slept", np.int8)[order],
+            slept=column("slept", np.int16)[order],
             event=np.full(order.size, NONE, dtype=np.int32),
             whole=np.arange(order.size, dtype=np.int32),
             weak=column("weak", np.bool_, 0)[order],

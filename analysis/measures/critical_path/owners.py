@@ -95,7 +95,7 @@ def _recorded_roles(intervals: Intervals, switch: Switch) -> list[str]:
         (switch.next, switch.next_role, len(switch.prev_role.labels)),
     ):
         index = intervals.index(numbers)
-        codes[index[index >= 0]] = role.codes[index >= 0] + offset
+        codes[index[index >= 0]] = role.codes[index >= 0].astype(np.int64) + offset
     return [labels[code] if labels else OTHER for code in codes.tolist()]
 
 
