@@ -204,7 +204,8 @@ def test_who_ran_while_a_thread_waited(program: Path, tmp_path: Path) -> None:
 def test_a_kworker_waits_for_a_cpu_for_the_work_it_then_runs(tmp_path: Path) -> None:
     """A loop device's worker is idle before each write. Waits for a CPU have no other work than its runs.
 
-    A kworker that is made meanwhile waits for its first runs without a work.
+    A kworker that is made meanwhile waits for its first runs without a work. So does one that was woken for a
+    work which another kworker takes before it runs: seldom, but one such wait can last as long as all others.
     """
     with (
         loop_disk(tmp_path / "disk", 64 << 20) as disk,
@@ -220,7 +221,7 @@ def test_a_kworker_waits_for_a_cpu_for_the_work_it_then_runs(tmp_path: Path) -> 
     assert waits["count"][of_disk].sum() > 300
     old = [line["thread"] for line in workers if line["start_ns"] < run.ready["monotonic_ns"]]
     waits = waits[np.isin(waits["thread"], old)]
-    assert waits["ns"][waits["work_id"] == 0].sum() < 0.05 * waits["ns"].sum()
+    assert waits["count"][waits["work_id"] == 0].sum() < 0.05 * waits["count"].sum()
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
