@@ -47,10 +47,11 @@ trace watch sweep study verify: build
 worker: build
 	$(Q)$(PYTHON) -B -m collectors.cluster.worker
 
-# MODEL=: analysis/ gets the drive's parameters as a file, which the run's owner reads.
+# MODEL=: analysis/ gets the drive's parameters as a file, which the run's owner reads: of root's, another user. In /tmp
+# nobody else can replace it, as they could in a TMPDIR of the user behind sudo.
 report: $(if $(filter MODEL,$(GIVEN)),build/drive-cost) | setup
-	$(Q)drive=; if [ -n "$${SEEKMETER_MODEL-}" ]; then drive=$$(mktemp); trap 'rm -f "$$drive"' EXIT; \
-		chmod 644 "$$drive"; $(PYTHON) -m workloads.drives "$$SEEKMETER_MODEL" > "$$drive"; fi; \
+	$(Q)drive=; if [ -n "$${SEEKMETER_MODEL-}" ]; then drive=$$(mktemp -p /tmp); trap 'rm -f "$$drive"' EXIT; \
+		[ "$$EUID" != 0 ] || chmod 644 "$$drive"; $(PYTHON) -m workloads.drives "$$SEEKMETER_MODEL" > "$$drive"; fi; \
 	$(PYTHON) -m analysis report $${SEEKMETER_LOCKS:+--locks="$$SEEKMETER_LOCKS"} \
 		$${SEEKMETER_BY:+--by="$$SEEKMETER_BY"} $${drive:+--model="$$drive"} "$${SEEKMETER_RUN:-runs/latest}"
 

@@ -51,6 +51,12 @@ class EmulatedDisks(Running):
                 )
         return None
 
+    def end_for_room(self) -> None:
+        """Have the servers write no more rows; the disks go on. Raises MachineError."""
+        for server, _ in self._servers:
+            if server.is_alive:
+                server.close_record()
+
     def stop(self) -> None:
         """Take what the servers counted, and warn if a disk did not keep time."""
         for server, entry in self._servers:

@@ -9,9 +9,10 @@ there. run.json's "crash" has all of it (docs/SCHEMA.md).
 
 import json
 import os
+import resource
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,14 +137,11 @@ class PowerCut:
 
         Returns whether there was one.
         """
-        run = self._context.run
-        begun, done = _lines(run.phases_begun), _lines(run.phases)
-        last = begun[-1] if begun else {}
-        name, start_ns, cut_ns = last.get("name"), last.get("start_ns"), self.facts["cut_ns"]
-        ended_ns = max((int(line.get("end_ns") or 0) for line in done), default=0)
-        if not (isinstance(name, str) and isinstance(start_ns, int) and ended_ns <= start_ns < cut_ns):
+        run, cut_ns = self._context.run, self.facts["cut_ns"]
+        last = open_phase(run.phases_begun, run.phases)
+        if last is None or not last[1] < cut_ns:
             return False
-        run.phase(name, start_ns, cut_ns)
+        run.phase(last[0], last[1], cut_ns)
         return True
 
     def replay(self, target: Target | None) -> None:
@@ -231,21 +229,39 @@ def planned(
     return PowerCut(context, Wanted(options.crash_at, keep.keep, keep.seed, keep.is_torn), drives, moved)
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def open_phase(begun: Path, done: Path) -> tuple[str, int] | None:
+    """Return name and start, in ns, of the last phase that has begun if none has ended since; else None.
+
+    Both files have what the workload wrote, whatever that is.
+    """
+    last = None
+    for line in _objects(begun):
+        last = line.get("name"), line.get("start_ns")
+    if last is None or not isinstance(last[0], str) or type(last[1]) is not int:
+        return None
+    ends = (line.get("end_ns") for line in _objects(done))
+    ended_ns = max((end for end in ends if type(end) is int), default=0)
+    return (last[0], last[1]) if ended_ns <= last[1] else None
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
     """Return the JSON objects of a file, a line each; others are left out."""
-    found = []
     try:
-        text = path.read_bytes()
+        with path.open("rb") as file:
+            for line in file:
+                parsed = _object(line)
+                if parsed is not None:
+                    yield parsed
     except OSError:
-        return []
-    for line in text.splitlines():
-        try:
-            parsed = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(parsed, dict):
-            found.append(parsed)
-    return found
+        return
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def _unmount(directory: Path) -> None:
@@ -282,45 +298,51 @@ def _unmount(directory: Path) -> None:
 
 
 def _ask_program(directory: Path, log: Path, cut_ns: int) -> dict[str, Any]:
-    """Run the check as the workload's user. Returns its verdict. Raises MachineError, RunError."""
+    """Run the check as the workload's user. Returns its verdict. Raises MachineError, RunError.
+
+    Other processes of that user may change what it prints: it is limited, and read as anything.
+    """
     user = owner()
     program = TREE / "build/generators" / PROGRAM
 
     def enter() -> None:
         end_with_session()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_VERDICT_BYTES, _VERDICT_BYTES))
         enter_as(user, directory)
 
+    output, errors = (os.memfd_create(name, os.MFD_CLOEXEC) for name in ("verdict", "errors"))
     file = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         process = subprocess.Popen(
             [str(program), "-D", str(directory), "--check", "--remove", "-c", str(cut_ns)],
             stdin=file,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=output,
+            stderr=errors,
             preexec_fn=enter,  # noqa: PLW1509 (no threads here)
         )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise MachineError(f"{program} cannot be started ({error}): run make build") from None
-    finally:
-        os.close(file)
-    try:
         with signals.held():
-            output, errors = process.communicate(timeout=_CHECK_SECONDS)
+            process.wait(_CHECK_SECONDS)
+        return read_verdict(*(os.pread(part, _VERDICT_BYTES, 0) for part in (output, errors)))
     except subprocess.TimeoutExpired:
         process.kill()
         raise RunError(
             f"{PROGRAM} --check does not end within {_CHECK_SECONDS:.0f} s: read raw/{LOG}"
         ) from None
-    return read_verdict(output, errors)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MachineError(f"{program} cannot be started ({error}): run make build") from None
+    finally:
+        for part in (file, output, errors):
+            os.close(part)
 
 
 def read_verdict(output: bytes, errors: bytes = b"") -> dict[str, Any]:
     """Return the verdict that the check printed. Raises RunError if it is none."""
-    try:
-        verdict = json.loads(output[:_VERDICT_BYTES])
-    except ValueError:
-        verdict = None
-    if not isinstance(verdict, dict) or not isinstance(verdict.get("broken"), list):
+    verdict = _object(output[:_VERDICT_BYTES])
+    if (
+        verdict is None
+        or not isinstance(verdict.get("broken"), list)
+        or type(verdict.get("broken_count")) is not int
+    ):
         said = errors.decode(errors="replace").strip().splitlines()
         raise RunError(
             f"{PROGRAM} --check gave no verdict ({said[-1] if said else 'no message'}): read raw/{LOG}"

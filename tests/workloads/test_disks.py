@@ -9,6 +9,7 @@ import pytest
 from collectors.collector import choices
 from tests.marks import needs_root
 from tests.workloads.conftest import LoopDevice, is_attached, open_disk, plan, run
+from tests.workloads.emulated import FastDrive
 from workloads import disks
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.parse import parse
@@ -184,6 +185,16 @@ def test_ram_disk_larger_than_memory_is_refused() -> None:
     disks.check_space("ram", available // 2)
     with pytest.raises(MachineError, match="does not fit"):
         disks.check_space("ram", available)
+
+
+def test_emulated_disks_larger_than_memory_are_refused() -> None:
+    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(lines["MemAvailable"].split()[0]) * 1024
+    drive = disks.Emulated(FastDrive(write_cache_bytes=available // 2))
+    planned = [disks.PlannedDisk(f"disk{number}", "hdd", 1 << 30, drive, 0) for number in range(2)]
+    disks.check_room([])
+    with pytest.raises(MachineError, match="give fewer disks"):
+        disks.check_room(planned)
 
 
 @needs_root

@@ -321,6 +321,18 @@ def test_full_media_gives_errors_and_no_hang(start: Start, tmp_path: Path) -> No
         server.end()
 
 
+def test_record_ends_when_told_to_and_counts_rows(start: Start) -> None:
+    """At ROOM= the session says so: the disk goes on."""
+    server = start()
+    size_bytes = server.record.stat().st_size
+    assert server.ask("kernel 7:3") == {"kernel": True}
+    assert server.ask("record off") == {"record": False}
+    for i in range(5):
+        server.read(i * 1000, 8)
+    assert server.ask("stats")["rows_lost"] == 5
+    assert server.record.stat().st_size == size_bytes
+
+
 def test_record_has_a_row_for_each_request(start: Start) -> None:
     server = start(idle_ns=NEVER_NS)
     assert server.ask("kernel 7:3") == {"kernel": True}

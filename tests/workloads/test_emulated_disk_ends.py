@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.conftest import run
-from tests.workloads.emulated import fast_disk, load
+from tests.workloads.emulated import FastDrive, fast_disk, load
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import Disk, hdd
 from workloads.system import mounts
+from workloads.system.rights import as_ids
 
 TREE = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.root
@@ -71,6 +72,36 @@ def assert_nothing_is_left(tmp_path: Path, path: str, pid: int) -> None:
 def server_of(disk: Disk) -> int:
     assert disk.server is not None
     return disk.server.pid
+
+
+def test_server_and_session_hand_nothing_on(tmp_path: Path) -> None:
+    """Programs inherit no descriptor of the disk; nobody else reaches its file."""
+    before = {int(name) for name in os.listdir("/proc/self/fd")}
+    with Janitor(tmp_path / "state") as janitor, fast_disk(janitor) as disk:
+        pid = server_of(disk)
+        made = [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd not in before and is_open(fd)]
+        assert made and not [fd for fd in made if os.get_inheritable(fd)]
+        has = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        assert not [name for name in has if "undo.jsonl" in name or "/dev/loop" in name]
+        lines = dict(line.split(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        locked = int(lines["VmLck"].split()[0]) * 1024
+        assert locked <= hdd.locked_bytes(256 << 20, hdd.Emulated(FastDrive())) <= 2 * max(locked, 64 << 20)
+        served = janitor.session_dir / "disk0"
+        if mounts.number_at(served):  # by FUSE
+            janitor.session_dir.chmod(0o711)
+            session = os.open(janitor.session_dir, os.O_PATH)
+            with as_ids(65534, 65534), pytest.raises(PermissionError):
+                os.open("disk0", os.O_RDONLY, dir_fd=session)
+            os.close(session)
+    assert_nothing_is_left(tmp_path, disk.path, pid)
+
+
+def is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def test_killed_server_fails_requests_and_leaves_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import stat
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,6 @@ from workloads.system import loopdev, mounts, ublkdev
 from workloads.system.command import find_program, run_command, stderr_tail
 
 BUSY_SECONDS = 5.0
-_FUSE = Path("/sys/fs/fuse/connections")
 # A program that scans all block devices (blkid, btrfs) keeps this one open until a busy disk has answered.
 LOOP_BUSY_SECONDS = 30.0
 Entry = dict[str, Any]
@@ -93,25 +91,17 @@ def abort_fuse(entry: Entry) -> None:
     number = str(entry.get("connection", "")).partition(":")[2]
     if not number or not _is_running(entry["pid"], entry["start_time"]):
         return
-    if (connection := _FUSE / number).exists():
-        _abort(connection)
-        return
-    place = Path(tempfile.mkdtemp(prefix="seekmeter-fusectl-"))
+    connections = mounts.open_fusectl()
     try:
-        mounts.mount_fusectl(place, "seekmeter-undo")
+        file = os.open(f"{number}/abort", os.O_WRONLY | os.O_CLOEXEC, dir_fd=connections)
         try:
-            _abort(place / number)
+            os.write(file, b"1")
         finally:
-            mounts.unmount(place)
-    finally:
-        place.rmdir()
-
-
-def _abort(connection: Path) -> None:
-    try:
-        (connection / "abort").write_text("1")
+            os.close(file)
     except OSError:  # it has ended by itself
         pass
+    finally:
+        os.close(connections)
 
 
 def _undo_loop(entry: Entry) -> None:

@@ -13,7 +13,7 @@ from workloads.system.errors import OptionError
 
 EVENTS = ("request", "flush", "commit")
 _MOST_SECONDS = 86_400.0
-_KEEP = re.compile(r"(?:(lost|all)|some(?::(\d{1,18}))?)(,torn)?")
+_KEEP = re.compile(r"(?:(lost|all)|some(?::(\d{1,18}))?)(,torn)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,11 @@ def parse_crash_at(text: str) -> dict[str, object]:
     """Return the field crash_at of Options. Raises OptionError."""
     event, colon, number = text.partition(":")
     if colon:
-        is_valid = event in EVENTS and re.fullmatch(r"[1-9]\d{0,11}", number) is not None
+        is_valid = event in EVENTS and re.fullmatch(r"[1-9]\d{0,11}", number, re.ASCII) is not None
     else:
-        is_valid = re.fullmatch(r"\d{1,6}(\.\d{1,9})?", text) is not None and float(text) <= _MOST_SECONDS
+        is_valid = (
+            re.fullmatch(r"\d{1,6}(\.\d{1,9})?", text, re.ASCII) is not None and float(text) <= _MOST_SECONDS
+        )
     if not is_valid:
         raise OptionError(
             f"CRASH_AT={text} is no moment: give seconds after the workload's start (12.5), request:N, "

@@ -19,7 +19,7 @@ from workloads.cleanup.janitor import Janitor
 from workloads.disks import in_use, queue, safety, virtio
 from workloads.disks.drive_server import DriveServer
 from workloads.disks.hdd import Emulated as Emulated
-from workloads.disks.hdd import EmulatedDisk, open_hdd, power_supply
+from workloads.disks.hdd import EmulatedDisk, locked_bytes, open_hdd, power_supply
 from workloads.disks.hdd import crowding as crowding
 from workloads.disks.in_use import Users
 from workloads.disks.loop import open_loop
@@ -84,6 +84,20 @@ def check_room(disks: Sequence[PlannedDisk]) -> None:
     emulated = [disk.size_bytes if disk.used_bytes is None else disk.used_bytes for disk in _emulated(disks)]
     check_space("file", bytes_of(disks, "file") + sum(emulated))
     check_space("ram", bytes_of(disks, "ram"))
+    check_memory(sum(locked_bytes(disk.size_bytes, disk.emulated) for disk in disks if disk.emulated))
+
+
+def check_memory(size_bytes: int) -> None:
+    """Raise MachineError if the servers of emulated disks would take the machine's memory.
+
+    Theirs is not paged out, and the kernel spares them when it has none left.
+    """
+    free_bytes = int(_memory_available() * _RAM_SHARE)
+    if size_bytes > free_bytes:
+        raise MachineError(
+            f"emulated disks that keep {show_size(size_bytes)} in memory do not fit: it has "
+            f"{show_size(free_bytes)} to spare; give fewer disks, or a drive with a smaller write cache"
+        )
 
 
 def _emulated(disks: Sequence[PlannedDisk]) -> list[PlannedDisk]:

@@ -108,6 +108,10 @@ class DriveServer:
         with suppress(MachineError):  # "the power is off"
             self.ask(f"cut at={_NEVER_SECONDS} lost 0")
 
+    def close_record(self) -> None:
+        """Have the server write no more rows; it counts them as lost."""
+        self.ask("record off")
+
     @property
     def output(self) -> int:
         """Return the descriptor that is readable when the server tells of a cut."""

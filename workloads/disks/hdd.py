@@ -22,6 +22,8 @@ from workloads.disks.loop import private_scratch
 from workloads.system import guest
 from workloads.system.errors import MachineError
 
+# Of native/server/main.c: a share of each extent of the cache; and requests in flight, tables, rows, stacks.
+_EXTENTS_MOST, _SERVER_BYTES = 8192, 96 << 20
 _CHECK_SECONDS = 20.0  # a server that gives no stats for so long hangs
 
 
@@ -163,10 +165,21 @@ def crowding(count: int) -> str | None:
     )
 
 
+def locked_bytes(size_bytes: int, emulated: Emulated) -> int:
+    """Return the memory that an emulated disk's server keeps, and never pages out."""
+    parameters = emulated.model.flat(size_bytes, emulated.offset_bytes)
+    extents = min(_value(parameters, "write_cache_extents", 0), _EXTENTS_MOST)
+    return _value(parameters, "write_cache_bytes", 0) + 2 * 4096 * extents + _SERVER_BYTES
+
+
 def _queue_depth(parameters: str) -> int:
     """Return the number of requests among which the drive chooses."""
+    return _value(parameters, "queue_depth", 1)
+
+
+def _value(parameters: str, key: str, default: int) -> int:
     values = (line.split() for line in parameters.splitlines())
-    return next((int(words[1]) for words in values if words[:1] == ["queue_depth"]), 1)
+    return next((int(words[1]) for words in values if words[:1] == [key]), default)
 
 
 def _text_file(text: str) -> int:

@@ -207,13 +207,13 @@ class _Reader:
         platter_bytes = _platter_sectors(zones, surfaces) * _SECTOR_BYTES
         capacity_bytes = platter_bytes
         if "size_bytes" in self._all:
-            capacity_bytes = self._whole("", "size_bytes", 1 << 20, 1 << 50)
+            capacity_bytes = self._whole("", "size_bytes", 1 << 20, 1 << 49)
             if capacity_bytes > platter_bytes:
                 self._fail(
                     f"has size_bytes {capacity_bytes}, and its zones have {platter_bytes}: lower size_bytes"
                 )
-        segments = self._whole("read_ahead", "segments", 0, 1024)
-        segment_bytes = self._whole("read_ahead", "segment_bytes", 0, 1 << 30)
+        segments = self._whole("read_ahead", "segments", 0, 256)
+        segment_bytes = self._whole("read_ahead", "segment_bytes", 0, 1 << 27)
         if segments and segment_bytes < 4096:
             self._fail("has read_ahead.segment_bytes below 4096: raise it, or give segments = 0")
         cache_bytes = self._whole("write_cache", "bytes", 0, _MOST_CACHE_BYTES)
@@ -292,7 +292,7 @@ class _Reader:
             self._fail(
                 f"has rates that mean {min(sizes)} to {max(sizes)} sectors a track: 16 to 65535 are possible"
             )
-        sectors = self._whole("", "size_bytes", 1 << 20, 1 << 50) / _SECTOR_BYTES
+        sectors = self._whole("", "size_bytes", 1 << 20, 1 << 49) / _SECTOR_BYTES
         each = math.ceil(sectors / surfaces / sum(sizes))
         if each * count >= 10_000_000:
             self._fail(f"has {each * count} cylinders: fewer than 10,000,000 are possible")

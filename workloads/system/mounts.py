@@ -13,6 +13,9 @@ _CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
 _MS_REC, _MS_SLAVE, _MS_SHARED = 1 << 14, 1 << 19, 1 << 20  # include/uapi/linux/mount.h
 _origin: list[int] = []  # descriptors: the mount namespace before go_apart(), and its root directory
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
+# System calls of Linux 5.2, with the same numbers on all architectures.
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
+_CLOEXEC, _FSCONFIG_CMD_CREATE = 1, 6
 
 
 @dataclass(frozen=True)
@@ -155,11 +158,20 @@ def mount_fuse_file(target: Path, source: str, connection: int) -> None:
     _check(_libc.mount(source.encode(), os.fsencode(target), b"fuse", flags, options), str(target))
 
 
-def mount_fusectl(target: Path, source: str) -> None:
-    """Mount the file system of FUSE's connections. Raises OSError."""
-    _check(
-        _libc.mount(source.encode(), os.fsencode(target), b"fusectl", ctypes.c_ulong(0), None), str(target)
-    )
+def open_fusectl() -> int:
+    """Return a descriptor of the directory of FUSE's connections, which is mounted nowhere. Raises OSError.
+
+    So there is no name that somebody could replace, and nothing that a kill leaves behind.
+    """
+    context = _libc.syscall(_FSOPEN, b"fusectl", _CLOEXEC)
+    _check(min(context, 0), "fusectl")
+    try:
+        _check(_libc.syscall(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0), "fusectl")
+        directory = int(_libc.syscall(_FSMOUNT, context, _CLOEXEC, 0))
+        _check(min(directory, 0), "fusectl")
+        return directory
+    finally:
+        os.close(context)
 
 
 def unmount(target: Path) -> None:

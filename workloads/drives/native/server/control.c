@@ -171,8 +171,10 @@ static bool parse_when(const struct service *service, const char *text, struct c
 	if (!strncmp(text, "at=", 3)) {
 		double seconds = strtod(text + 3, &end);
 
+		if (end == text + 3 || *end || !(seconds >= 0 && seconds < 1e9))
+			return false; /* also "nan", which is no number of ns */
 		cut->at_ns += (int64_t)(seconds * 1e9);
-		return end != text + 3 && !*end && seconds >= 0 && seconds < 1e9;
+		return true;
 	}
 	for (size_t i = 0; i < sizeof(counted) / sizeof(*counted); i++) {
 		size_t length = strlen(counted[i].name);
@@ -293,6 +295,10 @@ static bool obey(struct service *service, char *line)
 		arm_cut(service, words, count);
 	} else if (!strcmp(words[0], "power") && count == 2 && !strcmp(words[1], "on")) {
 		power_on(service);
+	} else if (!strcmp(words[0], "record") && count == 2 && !strcmp(words[1], "off")) {
+		record_close();
+		printf("{\"record\":false");
+		end_line();
 	} else if (!strcmp(words[0], "stop") && count == 1) {
 		if (service->transport->stop)
 			service->transport->stop(service->transport);
@@ -300,7 +306,7 @@ static bool obey(struct service *service, char *line)
 		say_stats(service);
 		return false;
 	} else {
-		say_error("unknown command: stats, kernel, cut, power on, stop");
+		say_error("unknown command: stats, kernel, cut, power on, record off, stop");
 	}
 	return true;
 }

@@ -7,6 +7,7 @@
  *   kernel MAJOR:MINOR        the disk's number, for the rows of disk_service.rec
  *   cut WHEN lost|some|all SEED [torn]    a power cut (cut.h has WHEN); answers at once, and with another line at the cut
  *   power on                  the drive serves again, with an empty cache
+ *   record off                no more rows: later ones count as lost
  *   stop                      stats, and the end
  */
 #ifndef SEEKMETER_DRIVE_CONTROL_H

@@ -47,6 +47,7 @@ static atomic_uint_least64_t taken;
 static atomic_uint_least64_t lost;
 static uint64_t written;
 static atomic_uint dev_of_rows;
+static atomic_bool is_closed;
 static int file = -1;
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
@@ -175,7 +176,7 @@ struct record_row *record_reserve(void)
 
 	if (file < 0)
 		return NULL;
-	if (reserved - atomic_load(&taken) >= ROWS) {
+	if (atomic_load(&is_closed) || reserved - atomic_load(&taken) >= ROWS) {
 		atomic_fetch_add(&lost, 1);
 		return NULL;
 	}
@@ -188,6 +189,11 @@ void record_ready(struct record_row *row)
 {
 	if (row)
 		atomic_store_explicit(&is_ready[row - ring], true, memory_order_release);
+}
+
+void record_close(void)
+{
+	atomic_store(&is_closed, true);
 }
 
 void record_end(void)

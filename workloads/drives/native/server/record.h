@@ -42,6 +42,9 @@ void record_set_dev(uint32_t dev); /* major << 20 | minor */
 struct record_row *record_reserve(void);
 void record_ready(struct record_row *row);
 
+/* From here on rows are lost, and counted: the run has no room for more. Those that are reserved are still written. */
+void record_close(void);
+
 /* Writes what is ready. From the control thread, when all is over. */
 void record_end(void);
 uint64_t record_lost(void);
