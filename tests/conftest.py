@@ -18,6 +18,8 @@ TREE = Path(__file__).parent.parent
 TRACING = ("tests/collectors/", "tests/analysis/importers/")
 # A file of theirs that needs root traces this kernel.
 ROOT = re.compile(r"needs_root|mark\.root")
+# Markers of what disturbs tests that trace: reads of their disks, a program that takes a CPU when it likes.
+ALONE = ("scans_disks", "real_time")
 # Fixtures that mount or make a loop device: a test with such a fixture needs root.
 MOUNTING = {"ram", "loop"}
 # Assertions in shared test modules show their values, like those in test files.
@@ -69,9 +71,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @cache
 def runs_alone(path: str) -> bool:
-    """Whether a file of tests traces this kernel, or reads disks of tests that do. path: from the tree."""
+    """Whether a file of tests traces this kernel, or disturbs tests that do. path: from the tree."""
     text = (TREE / path).read_text()
-    return "scans_disks" in text or (path.startswith(TRACING) and ROOT.search(text) is not None)
+    return any(marker in text for marker in ALONE) or (
+        path.startswith(TRACING) and ROOT.search(text) is not None
+    )
 
 
 class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

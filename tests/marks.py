@@ -7,3 +7,4 @@ needs_root = pytest.mark.root
 # Checks a file system of several devices: e2fsck and btrfs check then look for the others on every disk
 # (libblkid), so they also read disks whose requests another test counts.
 scans_disks = pytest.mark.scans_disks
+real_time = pytest.mark.real_time

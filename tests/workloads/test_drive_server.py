@@ -26,9 +26,9 @@ import pytest
 from analysis.tables.rec import open_recording
 from tests.collectors.loop_disk import tmpfs
 from tests.conftest import TREE
-from tests.marks import needs_root
+from tests.marks import needs_root, real_time
 
-pytestmark = needs_root
+pytestmark = [needs_root, real_time]
 SECTOR = 512
 SIZE = 64 << 20
 NEVER_NS = 3_600_000_000_000

@@ -29,6 +29,7 @@ import numpy.typing as npt
 import pytest
 
 from analysis.tables.rec import open_recording
+from tests.marks import needs_root, real_time
 from tests.workloads.drive_arithmetic import Arithmetic
 from tests.workloads.emulated import SATA_TOML
 from workloads.cleanup.janitor import Janitor
@@ -36,7 +37,7 @@ from workloads.disks import Disk, Emulated, PlannedDisk, open_disk
 from workloads.drives import model as models
 from workloads.drives.model import DriveModel, load
 
-pytestmark = pytest.mark.root
+pytestmark = [needs_root, real_time]
 WITHIN = 0.02
 READ, WRITE, FLUSH, DESTAGE = range(4)  # of "op"
 _SECTOR = 512

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import needs_root, real_time
 from tests.workloads.conftest import run
 from tests.workloads.emulated import FastDrive, fast_disk, load
 from workloads.cgroup import WorkloadCgroup
@@ -21,7 +22,7 @@ from workloads.system import mounts
 from workloads.system.rights import as_ids
 
 TREE = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.root
+pytestmark = [needs_root, real_time]
 _SESSION = """
 import sys, time
 from pathlib import Path
