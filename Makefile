@@ -47,8 +47,8 @@ trace watch sweep study verify: build
 worker: build
 	$(Q)$(PYTHON) -B -m collectors.cluster.worker
 
-# MODEL=: analysis/ gets the drive's parameters as a file, which the run's owner reads: of root's, another user. In /tmp
-# nobody else can replace it, as they could in a TMPDIR of the user behind sudo.
+# MODEL=: analysis/ gets the drive's parameters as a file. Started by root, it reads the file as the run's owner: hence 644.
+# In /tmp nobody else can replace the file, as they could in a TMPDIR of the user behind sudo.
 report: $(if $(filter MODEL,$(GIVEN)),build/drive-cost) | setup
 	$(Q)drive=; if [ -n "$${SEEKMETER_MODEL-}" ]; then drive=$$(mktemp -p /tmp); trap 'rm -f "$$drive"' EXIT; \
 		[ "$$EUID" != 0 ] || chmod 644 "$$drive"; $(PYTHON) -m workloads.drives "$$SEEKMETER_MODEL" > "$$drive"; fi; \

@@ -4,7 +4,7 @@
 file: a loop device with direct I/O on a sparse file in $SEEKMETER_SCRATCH (default
 /var/lib/seekmeter/scratch); inside a virtual machine, a virtio disk that the host attached.
 ram: a loop device on a tmpfs mounted for this run alone.
-hdd: an emulated spinning disk, a loop device on a file that build/drive-server serves.
+hdd: an emulated spinning disk, served by build/drive-server through ublk or FUSE (hdd.py).
 A real device must pass every rule of safety.py.
 """
 

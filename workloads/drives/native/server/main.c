@@ -4,7 +4,7 @@
  * (../model) says that such a drive would.
  *
  *   drive-server --params=FD --media=FD --bytes=N --fuse=FD|--ublk=MARK [--dev=MAJOR:MINOR] [--record=FD] [--time=K]
- *                [--seed=N] [--spin=NS]
+ *                [--power=FD] [--seed=N] [--spin=NS]
  *
  * --params   text of the drive's parameters, as model/params.h describes it
  * --media    the media file, sparse, which is made as large as the disk; or a block device, which is large enough
