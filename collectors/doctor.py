@@ -198,12 +198,12 @@ def _emulated() -> Check:
         if not no_ublk:
             return Check("hdd", YES, "DISK=hdd, an emulated disk, by ublk")
     elif _is_module("ublk_drv"):
-        return Check("hdd", YES, "DISK=hdd, an emulated disk, by ublk, a module that is loaded when used")
+        return Check("hdd", YES, "DISK=hdd, an emulated disk, by ublk (a module, loaded when used)")
     else:
         no_ublk = ublkdev.why_not()
     if Path("/dev/fuse").exists() or _is_module("fuse"):
-        return Check("hdd", YES, f"DISK=hdd, an emulated disk, by FUSE and a loop device: {no_ublk}")
-    return Check("hdd", NO, f"{no_ublk}, and no FUSE", "modprobe fuse, or KERNEL=6.12")
+        return Check("hdd", YES, f"DISK=hdd, an emulated disk, by FUSE and a loop device ({no_ublk})")
+    return Check("hdd", NO, f"{no_ublk}, and no FUSE", "modprobe fuse, or VM=1 KERNEL=6.12")
 
 
 def _free_space() -> Check:

@@ -30,11 +30,11 @@ JOBS = {
     "test": "run the tests of this kernel, as root: 13 minutes; ARGS= goes to pytest",
     "test-all": "run every test, on other kernels too: an hour and a half; ARGS= goes to pytest",
     "lint": "check types, style and format of all code",
-    "bench": "measure what tracing costs, and how fast a report is",
+    "bench": "measure what tracing costs, how late an emulated disk is, and how fast a report is",
     "kernels": "ask doctor inside each of Debian's kernels, write the table in docs/KERNELS.md",
     "setup": "install the packages that jobs need, naming them first",
     "clean": "remove build/ (never runs/)",
-    "build": "compile the BPF programs, the recorder and the workload generators",
+    "build": "compile the BPF programs, the recorder, the workload generators and the drive server",
 }
 _HEAD = """\
 Seekmeter: why is this file system slow here?  make JOB VARIABLE=value ...

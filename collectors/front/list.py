@@ -84,9 +84,9 @@ def main() -> int:
     print("\ndisks: DISK=...")
     _show("file", "default: a loop device, direct I/O, on a sparse file in $SEEKMETER_SCRATCH")
     _show("ram", "a loop device in memory")
-    _show("hdd", f"an emulated spinning disk, hdd:{model.DEFAULT}; SIZE of it, from @OFFSET on: hdd@50%")
+    _show("hdd", f"an emulated spinning disk, {model.DEFAULT}; hdd@50%: SIZE from its middle on")
     _show("/dev/NAME", "a real device; also needs ERASE=/dev/NAME, the same name again")
-    print("\nspinning disks: DISK=hdd:DRIVE, also a file of yours: hdd:./FILE.toml")
+    print("\nemulated spinning disks: DISK=hdd:DRIVE, or your own: DISK=hdd:./FILE.toml")
     for name in model.names():
         try:
             _show(name, model.load(name).title)

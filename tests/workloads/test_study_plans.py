@@ -213,7 +213,7 @@ def test_spinning_disks_are_the_disk_and_the_journal() -> None:
     assert (words["xfs"]["DISK"], words["xfs"]["JOURNAL"]) == ("hdd", "hdd:fc15k")
     assert words["btrfs"]["DISK"] == "hdd hdd:fc15k"
     assert {each["TIME"] for each in words.values()} == {"10"}
-    with pytest.raises(OptionError, match="TIME is of an emulated disk: add DISK=hdd"):
+    with pytest.raises(OptionError, match="TIME needs an emulated disk: add DISK=hdd"):
         study_request({"NAME": "gus2011", "DISK": "ram", "TIME": "10"})
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from workloads.drives import model
 from workloads.drives.model import DriveModel
 from workloads.system.errors import OptionError
-from workloads.system.units import parse_size
+from workloads.system.units import parse_size, show_size
 
 _ALIGNED_BYTES = 4096
 _TIME_LEAST, _TIME_MOST = 0.1, 1000.0
@@ -51,7 +51,10 @@ def parse_drive(variable: str, text: str) -> DriveChoice:
             f"hdd@100G or hdd@50%"
         ) from None
     if offset_bytes >= drive.capacity_bytes:
-        raise OptionError(f"{variable}={text} begins where the drive {drive.name} has ended: give less")
+        raise OptionError(
+            f"{variable}={text} begins beyond the end of {drive.name}, which has "
+            f"{show_size(drive.capacity_bytes)}: give a smaller offset"
+        )
     return DriveChoice(drive, offset_bytes // _ALIGNED_BYTES * _ALIGNED_BYTES)
 
 
@@ -63,8 +66,8 @@ def parse_time(text: str) -> dict[str, object]:
         time = math.nan
     if not _TIME_LEAST <= time <= _TIME_MOST:
         raise OptionError(
-            f"TIME={text} is no speed of an emulated disk's time: give {_TIME_LEAST:g} to {_TIME_MOST:g}; "
-            f"10 is ten times as fast as the clock"
+            f"TIME={text} is no speed of an emulated disk: give {_TIME_LEAST:g} to {_TIME_MOST:g}; 10 is ten "
+            f"times as fast as the drive"
         )
     return {"time": time}
 

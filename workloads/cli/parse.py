@@ -212,7 +212,7 @@ def _check_emulated(options: Options, is_emulated: bool) -> None:
     """Refuse words about an emulated disk that do not go together. Raises OptionError."""
     for name in ("TIME", "CRASH_AT"):
         if name in options.given and not is_emulated:
-            raise OptionError(f"{name} is of an emulated disk: add DISK=hdd, or leave {name} out")
+            raise OptionError(f"{name} needs an emulated disk: add DISK=hdd, or leave {name} out")
     if "CRASH" in options.given and options.crash_at is None:
         raise OptionError("CRASH says what a power cut keeps: add CRASH_AT=, such as CRASH_AT=5")
 

@@ -65,7 +65,7 @@ def study_request(given: Mapping[str, str]) -> Request:
         raise OptionError(f"SCALE={scale} is not a scale: {nearest(scale, SCALES)}")
     disks = _disks(given)
     if "TIME" in given and not has_drive(given):
-        raise OptionError("TIME is of an emulated disk: add DISK=hdd, or leave TIME out")
+        raise OptionError("TIME needs an emulated disk: add DISK=hdd, or leave TIME out")
     chosen = _chosen(study, given["FS"]) if "FS" in given else None
     reps = whole(given, "REPS", 1, REPS_MOST) if "REPS" in given else None
     own = {name: given[name] for name in _OF_EVERY_RUN if name in given}
