@@ -54,5 +54,5 @@ def _speed(disks: list[EmulatedDisk]) -> list[str]:
 
 
 def _late(label: str, late_ns: int | None) -> str:
-    late = f": 1 % of its answers were more than {units.ns(late_ns)} late" if late_ns is not None else ""
+    late = f": 1 % of its replies were more than {units.ns(late_ns)} late" if late_ns is not None else ""
     return f"the machine could not keep time for {label}{late}; times are longer than the drive's"

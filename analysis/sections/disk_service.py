@@ -16,7 +16,7 @@ from analysis.tables.block import CLASSES
 from analysis.tables.load import Tables
 
 LATENESS = (
-    " late: the answer really given less the one due by the model; a disk keeps time if 99 % of its answers"
+    " late: the moment of the reply less the one due by the model; a disk keeps time if 99 % of its replies"
     f" are at most {units.ns(LATE_NS)} late."
 )
 KINDS = (
@@ -131,7 +131,7 @@ def _kind_row(row: KindRow) -> tuple[str, ...]:
 
 
 def _lateness(disks: list[DiskResults]) -> Table:
-    """One row a disk: of the answers in the recorded time, and whether it kept time over all its life."""
+    """One row a disk: of the replies in the recorded time, and whether it kept time over all its life."""
     rows = []
     for disk in disks:
         late = disk.lateness
@@ -150,7 +150,7 @@ def _lateness(disks: list[DiskResults]) -> Table:
         )
     heads = (
         "<late",
-        "answers",
+        "replies",
         "p50",
         "p99",
         "max",

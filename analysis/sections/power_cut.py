@@ -40,10 +40,10 @@ def build_power_cut(run: Run, tables: Tables, results: Results) -> list[Section]
     if cut.promises is not None:
         section.notes += [f"broken: {line}" for line in cut.promises.first_broken]
         section.notes += _loose_ends(cut.promises)
-    else:
+    elif not cut.why and not cut.replay_error:
         section.notes.append(
-            "only the workload promises keeps a log of what it was told is safe (WL=promises); of this one"
-            " nothing but fsck's verdict is known"
+            "only the workload promises (WL=promises) logs what its syncs promised; of this one nothing but"
+            " fsck's verdict is known"
         )
     return [section]
 
@@ -88,7 +88,8 @@ def _promises(cut: PowerCut) -> str:
         return f"not checked{f': {cut.why}' if cut.why else ''}"
     late = f" ({promises.told_after_cut:,} after the cut)" if promises.told_after_cut else ""
     broken = f"{promises.broken:,} BROKEN" if promises.broken else "none broken"
-    return f"{promises.told:,} told{late}; of those that stood at the cut {promises.kept:,} kept, {broken}"
+    told = f"{promises.told:,} syncs returned 0{late}"
+    return f"{told}; of what was promised at the cut {promises.kept:,} kept, {broken}"
 
 
 def _loose_ends(promises: Promises) -> list[str]:

@@ -91,9 +91,9 @@ TABLE = TableSpec(
             "arrival_ns", "int", "ns", "when the request reached the disk; null: a destage", zero_is_null=True
         ),
         Column("start_ns", "int", "ns", "when the disk turned to it"),
-        Column("end_ns", "int", "ns", "when it is over by the model, and its answer due"),
+        Column("end_ns", "int", "ns", "when it is over by the model, and its reply due"),
         Column(
-            "reply_ns", "int", "ns", "when the answer was really given; null: a destage", zero_is_null=True
+            "reply_ns", "int", "ns", "when the reply was really given; null: a destage", zero_is_null=True
         ),
         Column("overhead_ns", "int", "ns", "of start to end: the electronics, before the head or the bus"),
         Column("seek_ns", "int", "ns", "of start to end: the head moves and settles, or another is selected"),
@@ -121,7 +121,7 @@ TABLE = TableSpec(
             "media (from or to the platter), cache (taken by the write cache, or read from it) or read_ahead"
             " (read before it was asked for)",
         ),
-        Column("fua", "bool", "", "of a write: answered only once it was on the platter"),
+        Column("fua", "bool", "", "of a write: replied to only once it was on the platter"),
     ),
     notes=(
         "Rows are in the order of their ends, those of several disks in one file. start_ns + overhead + seek"

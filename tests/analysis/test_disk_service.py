@@ -211,7 +211,7 @@ def test_report_names_drive_speed_and_lateness(tmp_path: Path) -> None:
     report, answer = report_of(tmp_path / "r", run)
     words = " ".join(answer.replace("!!", "").split())
     assert "loop3 (disk) is an emulated disk: 7200 rpm SATA disk (sata2007) TIME=10: loop3 (disk) is" in words
-    assert "could not keep time for loop3 (disk): 1 % of its answers were more than 1.20 ms late" in words
+    assert "could not keep time for loop3 (disk): 1 % of its replies were more than 1.20 ms late" in words
     assert "rotating " in words and " idle" in words
     assert "WHAT THE DISK DID" in report and "of it destages" in report
 

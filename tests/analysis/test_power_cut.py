@@ -81,7 +81,10 @@ def test_section_states_loss_replay_fsck_and_promises(tmp_path: Path) -> None:
         ("torn", "the write under the head, at sector 2,048"),
         ("log replay", "500 ms, 3 requests: 8.19 kB read, 4.10 kB written"),
         ("fsck", "clean"),
-        ("promises", "40 told (2 after the cut); of those that stood at the cut 17 kept, none broken"),
+        (
+            "promises",
+            "40 syncs returned 0 (2 after the cut); of what was promised at the cut 17 kept, none broken",
+        ),
     ]
     assert found.notes == []
 
@@ -136,7 +139,7 @@ def test_broken_promise_stands_on_top(facts: dict[str, Any], expected: str, tmp_
 def test_other_workloads_are_told_what_is_not_known(tmp_path: Path) -> None:
     found = section(write(tmp_path / "r", crash(promises=None)))
     assert found is not None and dict(found.facts)["promises"] == "not checked"
-    assert "only the workload promises keeps a log" in found.notes[0]
+    assert "only the workload promises (WL=promises) logs" in found.notes[0]
 
 
 @pytest.mark.parametrize(
