@@ -185,13 +185,15 @@ def differences(known_run: KnownRun, folder: Path) -> dict[str, str]:
     impossible = 0
     for line in lines:
         lived_ns = (line["end_ns"] or end_ns) - line["start_ns"]
+        mine = known_run.times[known_run.times["thread"] == line["thread"]]
         if not (line["thread"] and line["start_ns"] >= begin_ns and (line["end_ns"] or 0) <= end_ns):
+            continue
+        if mine.size == 0:  # it came and went without a moment that was recorded: there is nothing to compare
             continue
         is_sure = line["is_blkio_sure"]
         impossible += is_sure and (line["blkio_delay_ns"] or 0) > lived_ns
         if lived_ns < 100_000_000:
             continue
-        mine = known_run.times[known_run.times["thread"] == line["thread"]]
         for what, state, count_ns in (
             ("threads", None, 1),
             ("lifetime", None, lived_ns),
