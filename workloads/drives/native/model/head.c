@@ -224,50 +224,51 @@ static int64_t destage_positioning_ns(const struct drive *drive, uint32_t extent
 	return move_ns + mechanics_turn_ns(&drive->mechanics, &place, drive->now_ns + move_ns);
 }
 
+/* Of extents, the one that the head reaches first. */
+struct first_reached {
+	uint32_t extent; /* EXTENTS_NONE: none yet */
+	int64_t positioning_ns;
+};
+
+static void consider(const struct drive *drive, uint32_t extent, struct first_reached *first)
+{
+	int64_t cost_ns = destage_positioning_ns(drive, extent, first->positioning_ns);
+
+	if (cost_ns < first->positioning_ns)
+		*first = (struct first_reached){ extent, cost_ns };
+}
+
 /* The extent that the head reaches first, of the nearest on both sides. There is one. */
 static uint32_t choose_near(const struct drive *drive)
 {
-	uint32_t above = extents_at(&drive->dirty, drive->head_sector), below,
-		 chosen = EXTENTS_NONE;
-	int64_t least = DRIVE_NEVER, cost;
+	struct first_reached first = { EXTENTS_NONE, DRIVE_NEVER };
+	uint32_t above = extents_at(&drive->dirty, drive->head_sector);
+	uint32_t below = extents_before(&drive->dirty, above);
 
-	below = extents_before(&drive->dirty, above);
 	for (int i = 0; i < NEIGHBOURS; i++) {
 		if (above != EXTENTS_NONE) {
-			cost = destage_positioning_ns(drive, above, least);
-			if (cost < least) {
-				least = cost;
-				chosen = above;
-			}
+			consider(drive, above, &first);
 			above = extents_after(&drive->dirty, above);
 		}
 		if (below != EXTENTS_NONE) {
-			cost = destage_positioning_ns(drive, below, least);
-			if (cost < least) {
-				least = cost;
-				chosen = below;
-			}
+			consider(drive, below, &first);
 			below = extents_before(&drive->dirty, below);
 		}
 	}
-	return chosen;
+	return first.extent;
 }
 
 /* The same of the oldest extents. */
 static uint32_t choose_old(const struct drive *drive)
 {
-	uint32_t extent = extents_oldest(&drive->dirty), chosen = extent;
-	int64_t least = DRIVE_NEVER, cost;
+	uint32_t extent = extents_oldest(&drive->dirty);
+	struct first_reached first = { extent, DRIVE_NEVER };
 
 	for (uint32_t i = 0; i < drive->params.destage_window && extent != EXTENTS_NONE; i++) {
-		cost = destage_positioning_ns(drive, extent, least);
-		if (cost < least) {
-			least = cost;
-			chosen = extent;
-		}
+		consider(drive, extent, &first);
 		extent = extents_newer(&drive->dirty, extent);
 	}
-	return chosen;
+	return first.extent;
 }
 
 /*
