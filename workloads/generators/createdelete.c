@@ -20,9 +20,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/files/contents.h"
+#include "common/files/directory.h"
 #include "common/session/crew.h"
 #include "common/session/fail.h"
 #include "common/session/results.h"
@@ -159,18 +159,6 @@ static void print_summary(const struct worker *workers, unsigned long threads)
 	own_cpu_report();
 }
 
-static int make_dir(int at, const char *name)
-{
-	int fd;
-
-	if (mkdirat(at, name, 0755) != 0)
-		fail_errno("cannot make the directory", name);
-	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		fail_errno("cannot open the directory", name);
-	return fd;
-}
-
 /* Returns the share of thread NUMBER in a total. */
 static unsigned long share(unsigned long total, unsigned long threads, unsigned long number)
 {
@@ -181,7 +169,7 @@ static struct worker *make_workers(const struct settings *set, int top)
 {
 	size_t bytes = set->threads * sizeof(struct worker);
 	struct worker *workers = must_alloc(aligned_alloc(_Alignof(struct worker), bytes));
-	int shared = set->private ? -1 : make_dir(top, "shared");
+	int shared = set->private ? -1 : directory_make(top, "shared");
 	struct rng seeds = { .state = set->seed };
 
 	memset(workers, 0, bytes);
@@ -193,7 +181,7 @@ static struct worker *make_workers(const struct settings *set, int top)
 		worker->to_create = share(set->files, set->threads, i);
 		worker->to_mix = share(set->operations, set->threads, i);
 		worker->files = (struct small_files){
-			.dir_fd = set->private ? make_dir(top, name) : shared,
+			.dir_fd = set->private ? directory_make(top, name) : shared,
 			.thread = i,
 			.contents = set->seed,
 			.fsync_pct = set->fsync_pct,
@@ -247,7 +235,7 @@ int main(int argc, char **argv)
 	phases_open();
 	results_open();
 	contents_init();
-	workers = make_workers(&set, make_dir(dir_fd, TOP));
+	workers = make_workers(&set, directory_make(dir_fd, TOP));
 	printf("createdelete in %s: %lu threads, %s, %lu files, %lu operations after them, "
 	       "%lu %% of the files synced, seed %" PRIu64 "\n",
 	       set.dir, set.threads, set.private ? "a directory each" : "one directory", set.files,

@@ -6,9 +6,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/files/directory.h"
 #include "common/session/fail.h"
 #include "promises/log.h"
 #include "promises/sectors.h"
@@ -214,18 +214,6 @@ void promise_something(struct promiser *me)
 	}
 }
 
-static int make_directory(int at, const char *name)
-{
-	int fd;
-
-	if (mkdirat(at, name, 0755) != 0)
-		fail_errno("cannot make the directory", name);
-	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		fail_errno("cannot open the directory", name);
-	return fd;
-}
-
 static void sync_directory(int fd, const char *name)
 {
 	if (fsync(fd) != 0)
@@ -234,17 +222,17 @@ static void sync_directory(int fd, const char *name)
 
 void make_directories(int dir_fd, const char *dir, struct promiser *promisers, uint64_t threads)
 {
-	int top = make_directory(dir_fd, TOP);
+	int top = directory_make(dir_fd, TOP);
 
 	for (uint64_t i = 0; i < threads; i++) {
 		char name[NAME_BYTES];
 		int mine;
 
 		snprintf(name, sizeof(name), "t%02u", promisers[i].thread);
-		mine = make_directory(top, name);
+		mine = directory_make(top, name);
 		for (uint32_t each = 0; each < DIRS_PER_THREAD; each++) {
 			snprintf(name, sizeof(name), "d%" PRIu32, each);
-			promisers[i].dirs[each] = make_directory(mine, name);
+			promisers[i].dirs[each] = directory_make(mine, name);
 			sync_directory(promisers[i].dirs[each], name);
 		}
 		sync_directory(mine, name);

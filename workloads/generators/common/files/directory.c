@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The entries of one directory in readdir order; see directory.h. */
+/* One directory; see directory.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +10,18 @@
 
 #include "common/session/fail.h"
 #include "directory.h"
+
+int directory_make(int at, const char *name)
+{
+	int fd;
+
+	if (mkdirat(at, name, 0755) != 0)
+		fail_errno("cannot make the directory", name);
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		fail_errno("cannot open the directory", name);
+	return fd;
+}
 
 static unsigned char type_of(int fd, const struct dirent *entry, const char *path)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The entries of one directory, in readdir order. */
+/* One directory: made and opened, or its entries, in readdir order. */
 #ifndef GENERATORS_DIRECTORY_H
 #define GENERATORS_DIRECTORY_H
 
@@ -20,6 +20,9 @@ struct directory {
 	size_t names_bytes;
 	size_t names_room;
 };
+
+/* Makes a directory in the one open as at, mode 0755, and opens it. A failure ends the program. */
+int directory_make(int at, const char *name);
 
 /* Reads all entries but "." and ".." of the directory open as dir_fd. path is for messages. */
 void directory_read(struct directory *listing, int dir_fd, const char *path);
