@@ -18,7 +18,7 @@ from workloads.disks import by_ublk, queue, virtio
 from workloads.disks.by_fuse import ByFuse
 from workloads.disks.by_ublk import ByUblk
 from workloads.disks.drive_server import DriveServer
-from workloads.disks.loop import private_scratch
+from workloads.disks.loop import new_file, private_scratch
 from workloads.system import guest
 from workloads.system.errors import MachineError
 
@@ -197,15 +197,7 @@ def _media_file(name: str, size_bytes: int, janitor: Janitor) -> int:
     """
     if guest.inside():
         return virtio.open_media(name)
-    path = private_scratch(janitor) / f"{janitor.name}-{name}.img"
-    listed = janitor.add_file(path)
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        janitor.forget(listed)
-        raise MachineError(
-            f"{path} cannot be made: {(error.strerror or '').lower()}; set SEEKMETER_SCRATCH"
-        ) from None
+    path, file, listed = new_file(private_scratch(janitor), name, janitor)
     janitor.undo_one(listed)
     try:
         os.ftruncate(file, size_bytes)

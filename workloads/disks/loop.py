@@ -51,15 +51,7 @@ def new_loop_on_file(
     Returns its number, the janitor's number of its entry, and whether the kernel has direct I/O on. Raises
     MachineError.
     """
-    path = directory / f"{janitor.name}-{name}.img"
-    file_number = janitor.add_file(path)
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        janitor.forget(file_number)
-        raise MachineError(
-            f"{path} cannot be made: {(error.strerror or '').lower()}; set SEEKMETER_SCRATCH"
-        ) from None
+    path, file, file_number = new_file(directory, name, janitor)
     try:
         os.ftruncate(file, size_bytes)
         number, loop_number = new_loop(path, janitor)
@@ -72,6 +64,24 @@ def new_loop_on_file(
     finally:
         os.close(file)
         janitor.undo_one(file_number)  # unlinks it; the loop device keeps the inode
+
+
+def new_file(directory: Path, name: str, janitor: Janitor) -> tuple[Path, int, int]:
+    """Make an empty file for a disk in a private directory. name: the disk's role in the run (disk0).
+
+    Returns its path, its descriptor, and the janitor's number of its entry: undone, the file has no name any
+    more, and lives as long as it is open. Raises MachineError.
+    """
+    path = directory / f"{janitor.name}-{name}.img"
+    listed = janitor.add_file(path)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        janitor.forget(listed)
+        raise MachineError(
+            f"{path} cannot be made: {(error.strerror or '').lower()}; set SEEKMETER_SCRATCH"
+        ) from None
+    return path, file, listed
 
 
 def new_loop(backing: Path, janitor: Janitor, mark: str = "") -> tuple[int, int]:
