@@ -17,7 +17,7 @@ from analysis.discovery import find_parts
 from analysis.errors import ReportError
 from analysis.figures import run as run_figures
 from analysis.findings.rule import Case, find_all, find_rules
-from analysis.measures.block.drive_cost import Drive
+from analysis.measures.block import drive_cost
 from analysis.measures.clip import measure_clipped
 from analysis.measures.ledger import measure_ledger, usable_path
 from analysis.measures.results import measure
@@ -34,7 +34,7 @@ CONSOLE = "raw/console.log"  # what the guest of a run in a virtual machine prin
 
 
 def make_report(
-    path: Path, everyones_locks: bool = False, drive: Drive | None = None, by_volume: bool = False
+    path: Path, everyones_locks: bool = False, drive: drive_cost.Drive | None = None, by_volume: bool = False
 ) -> str:
     """Write the report's files into the run directory; returns what the terminal shows.
 
@@ -57,17 +57,22 @@ def make_report(
 def make_answer_alone(path: Path) -> str:
     """Write the answer's files into the run directory, no pictures; returns the first screen."""
     run = open_run(path)
-    source, document = _measure(run, everyones_locks=False, drive=None)
+    source, document = _measure(run, everyones_locks=False)
     document, files = _answer(source, document)
     write_files(run.open_path, files)
     return document.answer
 
 
-def _measure(run: Run, everyones_locks: bool, drive: Drive | None) -> tuple[RunSource, Document]:
+def _measure(
+    run: Run, everyones_locks: bool, drive: drive_cost.Drive | None = None
+) -> tuple[RunSource, Document]:
     """Load and measure the run; clip both to the workload's time where mkfs or fsck were recorded too."""
     recorded = load_tables(run)
-    recorded_results = measure(run, recorded, everyones_locks=everyones_locks, drive=drive)
-    tables, results = measure_clipped(run, recorded, recorded_results, everyones_locks, drive)
+    recorded_results = measure(run, recorded, everyones_locks=everyones_locks)
+    tables, results = measure_clipped(run, recorded, recorded_results, everyones_locks)
+    if drive is not None and tables.block is not None and results.block is not None:
+        on_drive = drive_cost.measure(tables.block, drive)
+        results = replace(results, block=replace(results.block, on_drive=on_drive))
     document = make_document(run, tables, results)
     title = f"{titles.run_title(run)} · {units.seconds(results.window.work_s)} s"
     source = RunSource(run, tables, results, recorded, recorded_results, title, document.banners)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from analysis.measures.app.steps import OutsideWorkload, measure_steps
-from analysis.measures.block.drive_cost import Drive
 from analysis.measures.block.view import make_views
 from analysis.measures.common.window import Window
 from analysis.measures.results import Results, measure
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 
 def measure_clipped(
-    run: Run, tables: Tables, whole: Results, everyones_locks: bool = False, drive: Drive | None = None
+    run: Run, tables: Tables, whole: Results, everyones_locks: bool = False
 ) -> tuple[Tables, Results]:
     """Tables and results of the workload's time. whole: the results of the whole recording."""
     window = clip_window(run, whole.window)
@@ -32,7 +31,7 @@ def measure_clipped(
         return tables, whole
     inside = clip_tables(tables, window)
     # `whole` stated the gaps of run.json already
-    clipped = measure(replace(run, missing=[]), inside, window, everyones_locks, drive)
+    clipped = measure(replace(run, missing=[]), inside, window, everyones_locks)
     steps = []
     if tables.phases is not None:
         views = make_views(tables.block, tables.top)

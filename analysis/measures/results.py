@@ -12,7 +12,6 @@ from analysis.measures.app.memory import MemoryLevels, measure_memory
 from analysis.measures.app.results import AppResults, measure_app
 from analysis.measures.app.steps import OutsideWorkload
 from analysis.measures.at_device.split import DeviceTime, measure_device_time
-from analysis.measures.block.drive_cost import Drive
 from analysis.measures.block.request_owners import Owners
 from analysis.measures.block.results import BlockResults, measure_block
 from analysis.measures.block.throughput import OpClass
@@ -106,12 +105,10 @@ def measure(
     tables: Tables,
     window: Window | None = None,
     everyones_locks: bool = False,
-    drive: Drive | None = None,
 ) -> Results:
     """Measure everything the reports show. window: the time the tables cover; None: from run.json's clock.
 
     everyones_locks: show the lock waits of all tasks, not only the workload's and its file system's.
-    drive: cost the requests on this drive's model, too (MODEL=).
     """
     window = window or find_window(run, tables)
     top = tables.top  # kept by these tables: clip.py and the IO graph use it too
@@ -122,7 +119,7 @@ def measure(
     timeline = make_timeline(window.start_ns, window.end_ns, window.work_start_ns, width, QUANTUM_NS)
     geometry = read_geometry(run)
     views = make_views(tables.block, top)
-    block, device = _measure_requests(run, tables, views, geometry, timeline, window, drive)
+    block, device = _measure_requests(run, tables, views, geometry, timeline, window)
     app = measure_app(run, tables.call, tables.figures, top, timeline)
     is_shared = block is not None and block.owners is not None and block.owners.is_shared
     path = measure_path(tables, window, timeline, tested_filesystem(run), is_watched(run))
@@ -209,7 +206,6 @@ def _measure_requests(
     geometry: Geometry,
     timeline: Timeline,
     window: Window,
-    drive: Drive | None,
 ) -> tuple[BlockResults | None, DeviceResults]:
     """Measure the requests' times in a second thread while this thread measures their sectors."""
     stack = tables.stack_of_run
@@ -230,7 +226,6 @@ def _measure_requests(
             geometry,
             timeline,
             times.result,
-            drive,
         )
     device = measure_devices(
         run, table, views.disks.distances, counters, times.result(), block.depth_queued, timeline, window

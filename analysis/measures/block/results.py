@@ -50,12 +50,12 @@ class BlockResults:
     seeks_by_process: list[seeks_by.SeekGroupRow]
     more_processes: int  # processes that seeks_by_process leaves out
     orders: list[seek_cost.OrderRow]
-    on_drive: list[drive_cost.DriveRow] | None  # what they cost on a drive's model; None: not asked (MODEL=)
     files: files.Files
     areas: areas.AreaResults | None  # None: the file system's layout is not known
     depth_queued: queue_depth.Depth
     owners: request_owners.Owners | None  # None: who submitted the requests is not known
     disk_owners: request_owners.Owners | None = None  # of the disks' requests; on bare disks the same
+    on_drive: list[drive_cost.DriveRow] | None = None  # what they cost on a drive's model; None: not asked
 
     def without_rows(self) -> BlockResults:
         """A copy without the arrays that grow with the number of requests."""
@@ -73,7 +73,6 @@ def measure_block(
     geometry: Geometry,
     timeline: Timeline,
     times: Callable[[], BlockTimes],
-    drive: drive_cost.Drive | None,
 ) -> BlockResults:
     """Measure a run's requests. times: waits for the measures of their times, which a second thread makes."""
     disks, top = views.disks, views.top
@@ -90,7 +89,6 @@ def measure_block(
     by_process, more = seeks_by.by_process(block, distances, stream_results.continues, owner_column)
     queue_order = seeks.rows_in_order(block, in_queue_order=True)
     orders = seek_cost.by_order(block, distances.rows, queue_order)
-    on_drive = drive_cost.measure(block, drive) if drive is not None else None
     del queue_order
     top_files = files.measure_files(run, block, distances, stream_results.continues, paths, owner_column)
     depth_queued = queue_depth.in_all(block, timeline)
@@ -112,7 +110,6 @@ def measure_block(
         seeks_by_process=by_process,
         more_processes=more,
         orders=orders,
-        on_drive=on_drive,
         files=top_files,
         areas=area_results,
         depth_queued=depth_queued,
