@@ -33,7 +33,8 @@
  * 2 read-ahead; by_head: 1 if it kept the head busy.
  *
  * Standard output: one JSON line of totals: requests, reads, writes, flushes, destages (counts); first_ns (issue of the
- * first request), end_ns (of the last one); response_ns (sum of end - issue); drive_ns (sum of end - arrival at the drive);
+ * first request), end_ns (of the last one); response_ns, drive_ns (sums of end - issue, and of end -
+ * arrival at the drive; at most 2^63 - 1);
  * seek_ns, rotation_ns, transfer_ns, overhead_ns: of the head's work; head_idle_ns: (end - first) without them; bus_ns:
  * what the electronics took beside the head; flush_wait_ns; seeks (head's works with a movement before them); read_hits,
  * write_hits (served without the platter); dirty_bytes (in the cache at the end).
@@ -187,6 +188,13 @@ static int feed(struct cost *cost)
 	return 0;
 }
 
+/* Piled-up requests wait long: the sum stays at its most. */
+static void add_ns(int64_t *sum_ns, int64_t ns)
+{
+	if (__builtin_add_overflow(*sum_ns, ns, sum_ns))
+		*sum_ns = INT64_MAX;
+}
+
 static void add_service(struct totals *totals, const struct drive_service *service)
 {
 	if (service->by_head) {
@@ -255,8 +263,8 @@ static int end_request(struct cost *cost, const struct drive_service *service)
 		totals->reads += service->op == DRIVE_OP_READ;
 		totals->writes += service->op == DRIVE_OP_WRITE;
 		totals->flushes += service->op == DRIVE_OP_FLUSH;
-		totals->response_ns += service->end_ns - entry->issue_ns;
-		totals->drive_ns += service->end_ns - service->arrival_ns;
+		add_ns(&totals->response_ns, service->end_ns - entry->issue_ns);
+		add_ns(&totals->drive_ns, service->end_ns - service->arrival_ns);
 		row.request = (int64_t)entry->number;
 		row.issue_ns = entry->issue_ns;
 		row.sector = entry->own_sector;
