@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The lines of distributions.png pass through what the requests say; frames hold what was recorded."""
+"""The lines of distributions.png pass through what the requests say."""
 
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from analysis import dataframes
-from analysis.errors import OptionError
 from analysis.figures.run import distributions
 from analysis.measures.block.distribution import SHARES
 from analysis.measures.results import measure
@@ -50,13 +47,3 @@ def test_flush_only_trace_is_drawn(tmp_path: Path) -> None:
     tables = load_tables(run)
     pictures = distributions.render(measure(run, tables))
     assert pictures is not None and pictures[0].startswith(b"\x89PNG")
-
-
-def test_data_frames_hold_the_recorded_rows(tmp_path: Path) -> None:
-    path = Spec(block=[request(START_NS + i, 2**40 + i, ino=i) for i in range(5)]).write(tmp_path / "r")
-    block = dataframes.load(path, "block")
-    assert block["sector"].tolist() == [2**40 + i for i in range(5)]
-    assert block["ino"].isna().tolist() == [True, False, False, False, False]
-    assert block.attrs["units"]["sector"] == "512 B sectors"
-    with pytest.raises(OptionError, match="no table"):
-        dataframes.load(path, "blokc")

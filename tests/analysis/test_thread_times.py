@@ -15,7 +15,7 @@ import pytest
 
 from analysis.causes.classify import classify
 from analysis.causes.rules import rules
-from analysis.dataframes import load
+from analysis.frames import load
 from analysis.measures.common.timeline import make_timeline
 from analysis.measures.results import Results, measure
 from analysis.measures.threads.over_time import sums_over_time

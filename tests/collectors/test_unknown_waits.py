@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.dataframes import load
+from analysis.frames import load
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished
 from tests.front.test_recipes import RECIPES
