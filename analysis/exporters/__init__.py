@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Export results for other tools: one module per format."""
+"""Files for other tools, a module a format: with_report/ by every report, on_request/ by `make export`."""

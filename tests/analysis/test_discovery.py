@@ -11,14 +11,14 @@ from types import ModuleType
 
 import pytest
 
-from analysis import exporters
 from analysis.discovery import find_parts
+from analysis.exporters import with_report
 from analysis.figures import compare as compare_figures
 from analysis.figures import run as run_figures
 from analysis.render.output import Output
 
 
-@pytest.mark.parametrize("package", [run_figures, compare_figures, exporters])
+@pytest.mark.parametrize("package", [run_figures, compare_figures, with_report])
 def test_outputs_state_unique_keys_and_orders(package: ModuleType) -> None:
     outputs = find_parts(package, "OUTPUT", Output)
     assert [output.order for output in outputs] == sorted({output.order for output in outputs})
@@ -29,7 +29,7 @@ def test_outputs_state_unique_keys_and_orders(package: ModuleType) -> None:
 def test_no_two_outputs_write_the_same_file() -> None:
     for packages, others in (
         (
-            (run_figures, exporters),
+            (run_figures, with_report),
             ["report.txt", "report.html", "answer.txt", "detail.txt", "findings.json"],
         ),
         ((compare_figures,), ["compare.txt", "compare.html", "compare.csv", "compare.json"]),
