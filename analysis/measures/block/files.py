@@ -116,29 +116,34 @@ def _filesystems(block: Block) -> Ints:
     return block.dev if numbers is None else np.where((numbers != 0) & (block.ino != 0), numbers, block.dev)
 
 
-def _owner(owners: Categorical, rows: Ints, codes: Ints, file: int) -> str:
-    """The owner of most of the file's requests."""
-    counts = np.bincount(owners.codes[rows[np.flatnonzero(codes == file)]], minlength=len(owners.labels))
-    return owners.labels[int(counts.argmax())]
+@dataclass(frozen=True)
+class NumberedFiles:
+    """The files of some requests, numbered. codes: of each request the file's number.
+
+    inodes: by file; 0: no file. devices: by file the device numbers (text) that its path may be known by.
+    """
+
+    codes: Ints
+    inodes: I64
+    devices: Sequence[Sequence[str]]  # sets of these texts
+    devices_of: I64  # by file: index in `devices`
+    paths: Paths
+
+    def path(self, file: int) -> tuple[str | None, int]:
+        """Path of a file or None, and its birth in ns; 0: not known."""
+        return _path(self.paths, self.devices[int(self.devices_of[file])], int(self.inodes[file]))
 
 
-def measure_files(
-    run: Run,
-    block: Block,
-    distances: Distances,
-    continues: npt.NDArray[np.bool_],
-    paths: Paths | None,
-    owners: Categorical | None = None,
-) -> Files:
-    """The top files of the reads and writes. owners: the owner of each request, on a shared disk."""
+def number_files(run: Run, block: Block, paths: Paths | None, rows: Ints | slice) -> NumberedFiles:
+    """Number the files of these requests."""
     filesystem_of = _filesystems(block)
-    encoded = arrays.numbers(block.ino[distances.rows]).dictionary_encode()
+    encoded = arrays.numbers(block.ino[rows]).dictionary_encode()
     block.let_go("ino")
     codes: Ints = arrays.to_numpy(encoded.indices)
     inodes = arrays.to_numpy(encoded.dictionary).astype(np.int64)
     del encoded
     is_one_file_system = not block.rows or bool((filesystem_of == filesystem_of[0]).all())
-    dev = filesystem_of[:1] if is_one_file_system else filesystem_of[distances.rows]
+    dev = filesystem_of[:1] if is_one_file_system else filesystem_of[rows]
     del filesystem_of
     numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))])
     stated_numbers = dig(run.facts, "filesystem", "numbers")
@@ -157,10 +162,35 @@ def measure_files(
         codes = arrays.to_numpy(encoded.indices)
         kinds: I64 = arrays.to_numpy(encoded.dictionary)
         inodes, foreign_of = inodes[kinds >> 20], (kinds & 0xFFFFF) - 1
-    del dev
+    known_paths = paths or Paths({}, {})
+    # requests without a file system have the disk's number: paths of one partition would not be certain
+    mounted = {device_text(int(number)) for number in numbers if int(number) not in foreign}
+    if run.text("filesystem", "mkfs"):  # all of the disk; btrfs has a number of its own, major 0
+        mounted |= {dev for dev, _ in known_paths.names if dev.startswith("0:")}
+    devices = [sorted(mounted), *([device_text(device)] for device in foreign)]
+    return NumberedFiles(codes, inodes, devices, foreign_of + 1, known_paths)
+
+
+def _owner(owners: Categorical, rows: Ints, codes: Ints, file: int) -> str:
+    """The owner of most of the file's requests."""
+    counts = np.bincount(owners.codes[rows[np.flatnonzero(codes == file)]], minlength=len(owners.labels))
+    return owners.labels[int(counts.argmax())]
+
+
+def measure_files(
+    run: Run,
+    block: Block,
+    distances: Distances,
+    continues: npt.NDArray[np.bool_],
+    paths: Paths | None,
+    owners: Categorical | None = None,
+) -> Files:
+    """The top files of the reads and writes. owners: the owner of each request, on a shared disk."""
+    numbered = number_files(run, block, paths, distances.rows)
+    codes, inodes = numbered.codes, numbered.inodes
     all_counts = count_by(block, distances, continues, codes, inodes.size)
     real = np.flatnonzero(inodes != 0)
-    inodes, foreign_of = inodes[real], foreign_of[real]
+    inodes = inodes[real]
     counts = Counts(*(column[real] for column in vars(all_counts).values()))
     requests = int(counts.requests.sum())
     without = int(codes.size) - requests
@@ -171,19 +201,10 @@ def measure_files(
         if len(order) < TOP:
             order.add(int(i))
     latencies = _latencies(block, distances.rows, codes, [int(real[i]) for i in sorted(order)])
-    known_paths = paths or Paths({}, {})
-    # requests without a file system have the disk's number: paths of one partition would not be certain
-    mounted = {device_text(int(number)) for number in numbers if int(number) not in foreign}
-    if run.text("filesystem", "mkfs"):  # all of the disk; btrfs has a number of its own, major 0
-        mounted |= {dev for dev, _ in known_paths.names if dev.startswith("0:")}
-    ours_named = sorted(mounted)
     rows = []
     for i in sorted(order, key=lambda i: (-int(counts.bytes[i]), int(inodes[i]))):
         ino_number = int(inodes[i])
-        device = None if foreign_of[i] < 0 else foreign[int(foreign_of[i])]
-        path, born_ns = _path(
-            known_paths, ours_named if device is None else [device_text(device)], ino_number
-        )
+        path, born_ns = numbered.path(int(real[i]))
         rows.append(
             FileRow(
                 ino=ino_number,

@@ -48,18 +48,24 @@ class Compared:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A run that is still with its tables, clipped to the workload's time."""
+    """A run that is still with its tables; tables and results cover the workload's time.
+
+    recorded_tables and recorded_results cover mkfs and fsck too; without these they are the same objects.
+    """
 
     run: Run
     tables: Tables
     results: Results
+    recorded_tables: Tables
+    recorded_results: Results
 
 
 def load(path: Path) -> Loaded:
     """Open and measure one run. Raises what open_run and load_tables raise."""
     run = open_run(path)
     tables = load_tables(run)
-    return Loaded(run, *measure_clipped(run, tables, measure(run, tables)))
+    results = measure(run, tables)
+    return Loaded(run, *measure_clipped(run, tables, results), tables, results)
 
 
 def compared(letter: str, loaded: Loaded) -> Compared:

@@ -35,7 +35,7 @@ class Stack:
         return self.spin_ns + self.sleep_ns
 
 
-def _functions(stack_id: int, stacks: Mapping[int, list[str]], inner: bool) -> tuple[str, ...]:
+def functions(stack_id: int, stacks: Mapping[int, list[str]], inner: bool) -> tuple[str, ...]:
     """Functions from the outermost inward; inner: the locking primitives too."""
     frames = stacks.get(stack_id, [])
     if not frames:
@@ -55,7 +55,7 @@ def waiting(waits: LockWaits, stacks: Mapping[int, list[str]]) -> list[Stack]:
     ns_by_frames: dict[tuple[str, ...], list[float]] = {}
     for g, first in enumerate(groups.first.tolist()):
         row = waits.rows[waits.row_of_path[first]]
-        frames = _functions(int(waits.paths.stack_id[first]), stacks, inner=False)
+        frames = functions(int(waits.paths.stack_id[first]), stacks, inner=False)
         sums = ns_by_frames.setdefault((*frames, f"{row.type}:{row.name}"), [0.0, 0.0])
         sums[0] += float(spin[g])
         sums[1] += float(sleep[g])
@@ -72,7 +72,7 @@ def holding(waits: LockWaits, stacks: Mapping[int, list[str]]) -> list[Stack]:
     for g, first in enumerate(at[groups.first].tolist()):
         row = waits.rows[waits.row_of_path[first]]
         comm = paths.holder_comm.labels[paths.holder_comm.codes[first]] or "?"
-        frames = _functions(int(paths.holder_stack_id[first]), stacks, inner=True)
+        frames = functions(int(paths.holder_stack_id[first]), stacks, inner=True)
         sums = ns_by_frames.setdefault((comm, *frames, f"{row.type}:{row.name}"), [0.0, 0.0])
         sums[0] += float(spin[g])
         sums[1] += float(sleep[g])
@@ -83,7 +83,7 @@ def ran(samples: Samples, stacks: Mapping[int, list[str]]) -> list[Stack]:
     """Call paths of holders on a CPU while others waited for their lock: CPU time by samples, as spin_ns."""
     ns_by_frames: dict[tuple[str, ...], list[float]] = {}
     for hold in samples.holds:
-        frames = _functions(hold.stack_id, stacks, inner=True)
+        frames = functions(hold.stack_id, stacks, inner=True)
         ns_by_frames.setdefault((*frames, hold.name), [0.0, 0.0])[0] += hold.seen.ns
     return _merged(ns_by_frames)
 
@@ -92,6 +92,6 @@ def unseen(samples: Samples, stacks: Mapping[int, list[str]]) -> list[Stack]:
     """Spinning that no tracepoint shows: CPU time by samples, under a root of its own."""
     ns_by_frames: dict[tuple[str, ...], list[float]] = {}
     for spin in samples.spin_stacks:
-        frames = _functions(spin.stack_id, stacks, inner=True)
+        frames = functions(spin.stack_id, stacks, inner=True)
         ns_by_frames.setdefault((UNSEEN, *frames, f"{spin.type}:{spin.name}"), [0.0, 0.0])[0] += spin.ns
     return _merged(ns_by_frames)
