@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 import zlib
 from collections.abc import Sequence
@@ -26,10 +25,10 @@ from analysis.measures.block import disk_grid, movie_frames
 from analysis.measures.block.disk_grid import COLUMNS, Grid, Line
 from analysis.measures.block.movie_frames import KINDS, Entries, Frames
 from analysis.measures.common.timeline import NICE
+from analysis.page.columns import in_script, varints
 from analysis.render.templates import templates
 from analysis.rundir.layout import Geometry
 from analysis.tables.block import SECTOR_BYTES
-from analysis.tables.store import I64
 
 MOST_PACKED_BYTES = 3_400_000  # 4.5 MB as base64
 PACK_LEVEL = 4  # of zlib; 9 takes ten times as long and saves a few percent
@@ -42,7 +41,8 @@ MOST_GROUPS = 100  # group sizes of a device; a device has one
 OUTLINED = {"journal": (3, 2), "metadata": (1, 2)}  # kinds of areas, and the dashes of their borders
 OPS = ("write", "read", "discard")
 PARTS = Path(__file__).parent / "movie_page"
-SCRIPTS = ("frames.js", "pen.js", "grid.js", "times.js", "controls.js")
+INFLATE = "../../page/scripts/inflate.js"  # the live part of reports reads its data with it, too
+SCRIPTS = ("frames.js", INFLATE, "pen.js", "grid.js", "times.js", "controls.js")
 
 
 @dataclass(frozen=True)
@@ -68,21 +68,6 @@ class Captions:
     phases: Sequence[Phase] = field(default_factory=list)
     numbers: Sequence[int] = ()  # device numbers, in the order of devices
     geometry: Geometry = field(default_factory=Geometry)
-
-
-def varints(values: I64) -> bytes:
-    """Values >= 0 as LEB128: 7 bits a byte, lowest first, the top bit set on all but a value's last byte."""
-    v = np.asarray(values, dtype=np.uint64)
-    length = np.ones(v.size, dtype=np.int64)
-    for k in range(1, 9):
-        length += v >= np.uint64(1 << 7 * k)
-    begin = np.cumsum(length) - length
-    out = np.zeros(int(length.sum()), dtype=np.uint8)
-    for k in range(int(length.max()) if v.size else 0):
-        some = length > k
-        byte = (v[some] >> np.uint64(7 * k)) & np.uint64(127)
-        out[begin[some] + k] = byte.astype(np.uint8) | np.where(length[some] > k + 1, 128, 0).astype(np.uint8)
-    return out.tobytes()
 
 
 def pack(entries: Entries, frames: int, cells: int) -> bytes:
@@ -255,12 +240,6 @@ def _data(frames: Frames, packed: bytes, captions: Captions, zero_ns: int) -> di
         ],
         "packed": base64.b64encode(packed).decode("ascii"),
     }
-
-
-def in_script(data: Any) -> str:
-    """JSON that cannot end its script element, whatever text it holds."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def render(frames: Frames, captions: Captions, zero_ns: int) -> str:

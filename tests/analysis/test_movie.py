@@ -32,6 +32,7 @@ from analysis.measures.block import disk_grid, seeks
 from analysis.measures.block.disk_grid import COLUMNS, UsedRows, make_grid
 from analysis.measures.common.timeline import Timeline
 from analysis.measures.device import queue_depth
+from analysis.page.columns import varints
 from analysis.rundir.run import open_run
 from analysis.tables.block import TABLE as BLOCK
 from analysis.tables.load import load_table
@@ -407,7 +408,7 @@ def test_the_grid_covers_each_disk_once(disks: list[list[tuple[int, int]]], know
 @settings(deadline=None)
 @given(st.lists(st.integers(0, (1 << 63) - 1)))
 def test_packed_numbers_are_exact(values: list[int]) -> None:
-    assert numbers(movie.varints(np.array(values, dtype=np.int64))) == values
+    assert numbers(varints(np.array(values, dtype=np.int64))) == values
 
 
 def test_strings_of_a_run_are_escaped_in_the_movie(tmp_path: Path) -> None:

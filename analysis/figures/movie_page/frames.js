@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unpack the frames that analysis/figures/movie.py packed, and check their sums. The files of this folder become one
-// script, in the order frames, pen, grid, times, controls; nothing is fetched.
+// Unpack the frames that analysis/figures/movie.py packed, and check their sums. The files of this folder and
+// analysis/page/scripts/inflate.js become one script, in the order frames, inflate, pen, grid, times, controls; nothing is fetched.
 "use strict";
 
 const movie = JSON.parse(document.getElementById("movie").textContent);
@@ -29,9 +29,7 @@ const count = (value) => value.toLocaleString("en-US");
 // minus the key before it in its frame, its requests, its bytes. Numbers are LEB128: 7 bits a byte, lowest first,
 // the top bit set on all but the last byte.
 async function unpack() {
-  const packed = Uint8Array.from(atob(movie.packed), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const raw = new Uint8Array(await new Response(stream).arrayBuffer());
+  const raw = await inflate(movie.packed);
   let at = 0;
   const number = () => {
     let value = 0, factor = 1, byte;
