@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from analysis import units
 from analysis.answer.compared import page as answer_page
 from analysis.answer.compared import text as answer_text
 from analysis.answer.compared.answer import make_answer
@@ -24,9 +25,13 @@ from analysis.measures.compare.compared_run import LETTERS, Compared, compared, 
 from analysis.measures.compare.compared_sweeps import load_compared_sweeps
 from analysis.measures.compare.verdicts import Verdicts, judge
 from analysis.measures.compare.verdicts_of_runs import pairs_of_runs
-from analysis.render import html, text
+from analysis.page import live
+from analysis.page.live import Live
+from analysis.page.packed import PackedRun, start_pack
+from analysis.page.several import side_by_side
+from analysis.render import html, text, titles
 from analysis.render.document import Document
-from analysis.render.output import CompareSource, Made, Output, make_all, write_files
+from analysis.render.output import CompareSource, Made, Output, RunSource, make_all, write_files
 from analysis.rundir.folder import Folder, check_free, new_folder, new_or_empty_folder
 from analysis.rundir.run import clean
 from analysis.rundir.sweep_dir import is_sweep
@@ -37,6 +42,7 @@ from analysis.sections.compare.facts import tags
 from analysis.sections.compare.sweeps_document import make_sweeps_document, sweep_facts
 from analysis.sections.compare.verdict_tables import EXIT_CODES, as_json, sentence
 from analysis.sections.compare.verdict_tables import as_csv as verdicts_as_csv
+from analysis.sections.document import run_banners
 
 SCHEMA = 3
 ANSWER = "answer.txt"  # the first screen alone, for a mail
@@ -52,6 +58,16 @@ class Comparison:
     csv: str
     made: Sequence[Made]
     facts: dict[str, Any]
+    live: Live | None = None  # of runs: what the page shows of them over time
+
+
+@dataclass(frozen=True)
+class _OneRun:
+    """What is kept of a run when its tables are gone."""
+
+    run: Compared
+    found: KindsFound
+    packed: PackedRun
 
 
 def make_compare(paths: Sequence[Path], out: Path | None) -> tuple[str, int]:
@@ -109,12 +125,8 @@ def _check(paths: Sequence[Path], out: Path | None) -> None:
 
 def _of_runs(paths: Sequence[Path]) -> Comparison:
     """Several runs, side by side."""
-    runs: list[Compared] = []
-    found: list[KindsFound] = []
-    for letter, path in zip(LETTERS, paths, strict=False):
-        loaded = load(path)  # a run at a time: its tables are large
-        found.append(kinds_found(loaded))
-        runs.append(compared(letter, loaded))
+    each = [_one_run(letter, path, len(paths)) for letter, path in zip(LETTERS, paths, strict=False)]
+    runs, found = [one.run for one in each], [one.found for one in each]
     full = make_document(runs)
     document = brief(full)
     verdicts = judge(pairs_of_runs(runs))
@@ -125,7 +137,21 @@ def _of_runs(paths: Sequence[Path]) -> Comparison:
     source = CompareSource(runs, tags(runs), _bare(document), document.banners, verdicts)
     made = make_all(outputs, source)
     facts = {"runs": _run_facts(runs), **answer_facts(answer)}
-    return Comparison(full, document, verdicts, as_csv(runs), made, facts)
+    words = [f"{run.letter} {tag}".strip() for run, tag in zip(runs, source.tags, strict=True)]
+    shown = live.render(side_by_side([one.packed for one in each], words))
+    return Comparison(full, document, verdicts, as_csv(runs), made, facts, shown)
+
+
+def _one_run(letter: str, path: Path, runs: int) -> _OneRun:
+    """Load, measure and pack a run; its tables, which are large, go when this returns. runs: in the page."""
+    loaded = load(path)
+    found = kinds_found(loaded)
+    run, tables, results = loaded.run, loaded.tables, loaded.results
+    title = f"{titles.run_title(run)} · {units.seconds(results.window.work_s)} s"
+    banners = run_banners(run, tables, results)
+    source = RunSource(run, tables, results, loaded.recorded_tables, loaded.recorded_results, title, banners)
+    packing = start_pack(source, found.findings, runs)
+    return _OneRun(compared(letter, loaded), found, packing.result())
 
 
 def _of_sweeps(paths: Sequence[Path]) -> Comparison:
@@ -165,7 +191,7 @@ def _files(comparison: Comparison, now: datetime) -> dict[str, bytes]:
     for output in comparison.made:
         files |= output.files
     drawings = [drawing for output in comparison.made for drawing in output.drawings]
-    page = html.render(document, drawings, list(files), "the comparison's directory")
+    page = html.render(document, drawings, list(files), "the comparison's directory", comparison.live)
     files["compare.html"] = page.encode("utf-8", "backslashreplace")
     return files
 

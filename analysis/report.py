@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from analysis import exporters, units
+from analysis import units
 from analysis.answer import findings_json
 from analysis.answer import page as answer_page
 from analysis.answer import text as answer_text
@@ -15,12 +15,15 @@ from analysis.answer.answer import make_answer
 from analysis.answer.detail import arranged
 from analysis.discovery import find_parts
 from analysis.errors import ReportError
+from analysis.exporters import with_report
 from analysis.figures import run as run_figures
-from analysis.findings.rule import Case, find_all, find_rules
+from analysis.findings.rule import Case, Found, find_all, find_rules
 from analysis.measures.block import drive_cost
 from analysis.measures.clip import measure_clipped
 from analysis.measures.ledger import measure_ledger, usable_path
 from analysis.measures.results import measure
+from analysis.page import live
+from analysis.page.packed import PackedRun, start_pack
 from analysis.render import html, text, titles
 from analysis.render.document import Document
 from analysis.render.output import Made, Output, RunSource, make_all, write_files
@@ -44,12 +47,13 @@ def make_report(
     """
     run = open_run(path)
     source, document = _measure(run, everyones_locks, drive)
-    document, answer_files = _answer(source, document)
+    document, found, answer_files = _answer(source, document)
     if by_volume:
         source = _by_volume(source)
+    packed = start_pack(source, found.findings)
     outputs = _outputs()
     made = make_all(outputs, source)
-    _write(run, document, outputs, made, source.tables, answer_files)
+    _write(run, document, outputs, made, source.tables, answer_files, packed.result())
     named = [*NAMED, *_recorded_logs(run)]
     return text.essence(document, [run.path / name for name in named])
 
@@ -58,7 +62,7 @@ def make_answer_alone(path: Path) -> str:
     """Write the answer's files into the run directory, no pictures; returns the first screen."""
     run = open_run(path)
     source, document = _measure(run, everyones_locks=False)
-    document, files = _answer(source, document)
+    document, _, files = _answer(source, document)
     write_files(run.open_path, files)
     return document.answer
 
@@ -79,8 +83,8 @@ def _measure(
     return source, document
 
 
-def _answer(source: RunSource, document: Document) -> tuple[Document, dict[str, bytes]]:
-    """Ask the rules; returns the document as the answer arranges it, below the answer, and further files."""
+def _answer(source: RunSource, document: Document) -> tuple[Document, Found, dict[str, bytes]]:
+    """Ask the rules; returns the document as the answer arranges it, what was found, and further files."""
     results = replace(source.results, path=usable_path(source.results.path, source.results.threads))
     ledger = measure_ledger(results.path, results.threads, results.window.work_s)
     case = Case(source.run, source.tables, results, ledger)
@@ -93,7 +97,7 @@ def _answer(source: RunSource, document: Document) -> tuple[Document, dict[str, 
         text.DETAIL: text.encoded(text.render(document)),
         findings_json.NAME: findings_json.encoded(case, found),
     }
-    return replace(arranged_document, answer=screen, answer_page=answer_page.render(answer)), files
+    return replace(arranged_document, answer=screen, answer_page=answer_page.render(answer)), found, files
 
 
 def _by_volume(source: RunSource) -> RunSource:
@@ -109,7 +113,7 @@ def _outputs() -> list[Output[RunSource]]:
     """All pictures, then the files for other tools, each in their order."""
     return [
         *find_parts(run_figures, "OUTPUT", Output),
-        *find_parts(exporters, "OUTPUT", Output),
+        *find_parts(with_report, "OUTPUT", Output),
     ]
 
 
@@ -125,6 +129,7 @@ def _write(
     made: list[Made],
     tables: Tables,
     answer_files: Mapping[str, bytes],
+    packed: PackedRun,
 ) -> None:
     """Write report.txt, the outputs' files and, last, the page that names and shows them."""
     files = {"report.txt": text.encoded(text.render(document)), **answer_files}
@@ -137,6 +142,6 @@ def _write(
         *_recorded_logs(run),
     ]
     drawings = [drawing for output in made for drawing in output.drawings]
-    page = html.render(document, drawings, names, "the run directory")
+    page = html.render(document, drawings, names, "the run directory", live.render([packed]))
     files["report.html"] = page.encode("utf-8", "backslashreplace")
     write_files(run.open_path, files, [name for output in outputs for name in output.names])

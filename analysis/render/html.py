@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The document as one self-contained HTML page: no network, no scripts, the pictures embedded."""
+"""The document as one self-contained HTML page: no network, the pictures embedded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from analysis.page.live import Live
 from analysis.render.document import Document
 from analysis.render.output import Drawing
 from analysis.render.templates import templates
@@ -16,8 +17,14 @@ from analysis.render.templates import templates
 TEMPLATE = "report.html.j2"
 
 
-def render(document: Document, drawings: Sequence[Drawing], files: Sequence[str], directory: str) -> str:
-    """The page. files: names of all files in `directory`, which is named by its role.
+def render(
+    document: Document,
+    drawings: Sequence[Drawing],
+    files: Sequence[str],
+    directory: str,
+    live: Live | None = None,
+) -> str:
+    """The page. files: names of all files in `directory`, which is named by its role. live: drawn by scripts.
 
     All text from the run is escaped. A drawing is embedded as an image, in which nothing can run, unless it
     is inline.
@@ -37,4 +44,5 @@ def render(document: Document, drawings: Sequence[Drawing], files: Sequence[str]
         pictures=pictures,
         files=files,
         directory=directory,
+        live=live,
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The files of a report beside its text and page, and the interface of the modules that make them.
 
-A module of figures/run/ or exporters/ (of a comparison: figures/compare/, of a sweep: figures/sweep/) states
-OUTPUT. report.py, compare.py and sweep.py find the modules by folder, write their files and show
-their drawings in the page.
+A module of figures/run/ or exporters/with_report/ (of a comparison: figures/compare/, of a sweep:
+figures/sweep/) states OUTPUT. report.py, compare.py and sweep.py find the modules by folder, write their
+files and show their drawings in the page.
 """
 
 from __future__ import annotations

@@ -198,6 +198,14 @@ def _taken(path: Path) -> OptionError:
     return OptionError(f"{clean(path)} is there already; give the name of a new directory")
 
 
+def open_inside(folder: Folder, *names: str) -> Folder:
+    """Make directories within each other, as make_inside() does, and open the innermost. Raises OSError."""
+    for name in names:
+        make_inside(folder.open_path, name)
+        folder = Folder(os.open(name, _HERE, dir_fd=folder.fd))
+    return folder
+
+
 def make_inside(folder: Path, name: str) -> None:
     """Make a directory of mode 0700, or 0750 with the folder's group if the folder lets its group in.
 

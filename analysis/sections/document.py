@@ -26,16 +26,21 @@ def find_sections() -> tuple[SectionSpec, ...]:
     return tuple(find_listed(folder, "SECTIONS", SectionSpec))
 
 
+def run_banners(run: Run, tables: Tables, results: Results) -> list[str]:
+    """The warnings above one run's report."""
+    return [
+        *disk_banners(run, results),
+        *stack_banners(results),
+        *owner_banners(results),
+        *make_banners(run, tables.truncated_bytes),
+    ]
+
+
 def make_document(run: Run, tables: Tables, results: Results) -> Document:
     """Title, banners and sections of one run's report."""
     return Document(
         title=titles.headline(run, results.window.work_s),
-        banners=[
-            *disk_banners(run, results),
-            *stack_banners(results),
-            *owner_banners(results),
-            *make_banners(run, tables.truncated_bytes),
-        ],
+        banners=run_banners(run, tables, results),
         sections=[
             _finished(spec, section, run, results)
             for spec in find_sections()

@@ -18,6 +18,8 @@ LEAST, MOST = 0xFFFF_8000_0000_0000, (1 << 64) - 4097
 NUMBER = re.compile(
     r"(?<![0-9a-zA-Z.])(?:0x([0-9a-f]{16})|([0-9a-f]{16})|(-?[0-9]{5,20}))(?![0-9a-zA-Z.])", re.I
 )
+# What a page says of times before the workload's start, its zero, which are negative.
+PAGE_TIME = re.compile(r'("(?:start|end)_ns":|"complete":\[\[)-[0-9]+')
 
 
 def is_address(number: int) -> bool:
@@ -64,6 +66,7 @@ def kernel_addresses(folder: Path) -> list[str]:
         elif path.suffix == ".parquet":
             values = _in_parquet(path)
         else:
-            values = in_text(path.read_bytes().decode(errors="replace"))
+            text = path.read_bytes().decode(errors="replace")
+            values = in_text(PAGE_TIME.sub(r"\1", text) if path.suffix == ".html" else text)
         addresses += [f"{path.relative_to(folder)}: {value}" for value in values]
     return addresses

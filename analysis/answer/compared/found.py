@@ -18,13 +18,14 @@ LEAST_APART = 0.01  # of the longest time: kinds that differ by less are not lis
 
 @dataclass(frozen=True)
 class KindsFound:
-    """What the rules found in one run, by kind."""
+    """What the rules found in one run, by kind. findings: all, in the order of the run's own answer."""
 
     seconds: Mapping[str, float]  # of all findings of the kind, at most the workload's time
     costliest: Mapping[str, Finding]
     untold: frozenset[str]  # kinds whose rule failed, or lacked a collector
     caveats: list[str]  # what the run can't tell: sentences
     not_asked: list[tuple[str, str]]  # what was sought, and the collectors that were off
+    findings: Sequence[Finding] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ def kinds_found(loaded: Loaded) -> KindsFound:
         untold=frozenset(off | {key for key, _ in found.failed}),
         caveats=[finding.what for finding in found.findings if finding.kind in found.caveats],
         not_asked=found.not_asked,
+        findings=found.findings,
     )
 
 
