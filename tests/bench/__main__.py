@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """make bench: what tracing and reporting cost on this machine, against other tools. Needs root.
 
-.venv/bin/python -m tests.bench [block|locks|switches|job|hdd|reader|report|filemark] [ROUNDS]      one part
+.venv/bin/python -m tests.bench [block|locks|switches|job|hdd|reader|report|page|browsing|filemark] [ROUNDS]
 """
 
 import os
@@ -10,7 +10,19 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tests.bench import block, filemark, hdd, locks, main_job, paired, reader, report, switches
+from tests.bench import (
+    block,
+    browsing,
+    filemark,
+    hdd,
+    locks,
+    main_job,
+    page,
+    paired,
+    reader,
+    report,
+    switches,
+)
 from workloads.system.errors import UserError
 
 IDLE_S = 2
@@ -32,6 +44,8 @@ PARTS: Mapping[str, Part] = {
     "switches": Part(switches.report, switches.ROUNDS, paired.minutes(switches.MODES, 1)),
     "reader": Part(reader.report, 5, 0.7),
     "report": Part(report.report, 5, 1),
+    "page": Part(page.report, 3, 1),
+    "browsing": Part(browsing.report, 5, 0.5),
     "filemark": Part(filemark.report, 7, 0.3),
     "hdd": Part(hdd.report, hdd.ROUNDS, 0.8),
     "job": Part(lambda _: main_job.report("ext3", "default"), 1, 2),
