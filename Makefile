@@ -38,7 +38,7 @@ override SETUP := $(if $(filter $(TEST_JOBS),$(MAKECMDGOALS)),test,$(if $(strip 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: trace watch sweep study verify worker report movie compare import plan doctor list help check test test-all lint bench clean setup build kernels
+.PHONY: trace watch sweep study verify worker report movie export compare query import plan doctor list help check test test-all lint bench clean setup build kernels
 
 # --- the jobs: collectors/front/help.py describes them -------------------------------------------------
 trace watch sweep study verify: build
@@ -58,9 +58,18 @@ report: $(if $(filter MODEL,$(GIVEN)),build/drive-cost) | setup
 movie: | setup
 	$(Q)$(PYTHON) -m analysis movie $${SEEKMETER_BY:+--by="$$SEEKMETER_BY"} "$${SEEKMETER_RUN:-runs/latest}"
 
+export: | setup
+	$(Q)$(PYTHON) -m analysis export $${SEEKMETER_TO:+--to="$$SEEKMETER_TO"} \
+		$${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} "$${SEEKMETER_RUN:-runs/latest}"
+
 compare: | setup
 	$(Q)$(PYTHON) -m analysis compare $${SEEKMETER_GATE:+--gate="$$SEEKMETER_GATE"} \
 		$${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} --runs="$${SEEKMETER_RUNS-}"
+
+query: | setup
+	$(Q)runs="$${SEEKMETER_RUN:-runs/latest}"; [ -z "$${SEEKMETER_RUNS-}" ] || runs="--runs=$$SEEKMETER_RUNS"; \
+	$(PYTHON) -m analysis query $${SEEKMETER_FORMAT:+--format="$$SEEKMETER_FORMAT"} \
+		$${SEEKMETER_WINDOW:+--window="$$SEEKMETER_WINDOW"} $${SEEKMETER_SQL:+--sql="$$SEEKMETER_SQL"} "$$runs"
 
 import: build/import-blktrace build/text-to-blktrace | setup
 	$(Q)$(PYTHON) -m analysis import $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} "$${SEEKMETER_TRACE-}"

@@ -14,9 +14,15 @@
     python -m analysis verify SWEEP                    the verdict of make verify, kept in the finding's run
     python -m analysis gallery SWEEP DIR               Markdown and pictures of a study, in DIR
     python -m analysis movie [--by=volume] RUN         RUN/movie.html: the disk as a grid over time
+    python -m analysis export [--to=FORMAT] [--out=DIR] RUN
+                                                       RUN/export/FORMAT/: the run for other tools; without
+                                                       FORMAT the list of formats
     python -m analysis compare [--gate=1] [--out=DIR] RUN RUN...
                                                        one report of several runs or sweeps
                                                        (or --runs="RUN 'with blanks'", quoted)
+    python -m analysis query [--format=csv|json] [--window=1.2-3.4] [--sql=SQL] RUN...
+                                                       the answer, on stdout; SQL may be @NAME of a question
+                                                       in queries/; without --sql the list of these
     python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, and its reports
 
 Started by root, a job runs as the run's owner in a process of its own (rundir/owner.py, rundir/apart.py).
@@ -32,7 +38,7 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from analysis.errors import OptionError, ReportError
@@ -43,11 +49,14 @@ from analysis.visible import clean
 
 ALL_LOCKS, BY_VOLUME, MODEL = "--locks=all", "--by=volume", "--model="
 REPORT_OPTIONS = (ALL_LOCKS, BY_VOLUME)
-Output = str | tuple[str, int]  # what a job prints, and its exit code if that may be another than 0
+# What a job prints, whole or in pieces, and its exit code if that may be another than 0.
+Output = str | Iterator[str] | tuple[str, int]
 USAGE = (
     "usage: python -m analysis report [--locks=all] [--by=volume] [--model=FILE] RUN | answer RUN"
-    " | movie [--by=volume] RUN | sweep-goal SWEEP [PERCENT] | verify-goal SWEEP | verify SWEEP"
-    " | gallery SWEEP DIR | compare [--gate=1] [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
+    " | movie [--by=volume] RUN | export [--to=FORMAT] [--out=DIR] RUN"
+    " | sweep-goal SWEEP [PERCENT] | verify-goal SWEEP | verify SWEEP"
+    " | gallery SWEEP DIR | compare [--gate=1] [--out=DIR] RUN RUN..."
+    " | query [--format=csv|json] [--window=1.2-3.4] [--sql=SQL] RUN... | import [--out=DIR] TRACE"
 )
 
 
@@ -82,15 +91,25 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
         return owner_of([Path(argv[-1])]), lambda: _movie(Path(argv[-1]), argv[1:-1])
     if len(argv) == 3 and argv[0] == "gallery":
         return owner_of([Path(argv[1])]), lambda: _gallery(Path(argv[1]), Path(argv[2]))
+    if argv[:1] == ["export"]:
+        options, named = _options(argv[1:], ("--to", "--out"))
+        if len(named) == 1:
+            to, out = options["--to"], options["--out"]
+            run = Path(named[0])
+            return owner_of([run]) if to else None, lambda: _export(run, to, Path(out) if out else None)
     if argv[:1] == ["compare"]:
         options, chosen = _options(argv[1:], ("--gate", "--out"))
         gate, out = options["--gate"], options["--out"]
         if gate not in ("", "0", "1"):
             raise OptionError(f"GATE={gate} is neither 1 (the exit status is the verdict) nor 0")
-        if len(chosen) == 1 and chosen[0].startswith("--runs="):
-            chosen = _names(chosen[0].removeprefix("--runs="))
-        runs = [Path(name) for name in chosen]
+        runs = _runs(chosen)
         return owner_of(runs), lambda: _compare(runs, Path(out) if out else None, gate == "1")
+    if argv[:1] == ["query"]:
+        options, chosen = _options(argv[1:], ("--format", "--window", "--sql"))
+        if not options["--sql"].strip():
+            return None, _questions
+        runs = _runs(chosen)
+        return owner_of(runs), lambda: _query(runs, options)
     if argv[:1] == ["import"] and len(argv) in (2, 3):
         if not argv[-1]:
             raise OptionError(
@@ -101,6 +120,13 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
         if (len(argv) == 3) == (argv[1].startswith("--out=") and out != ""):
             return caller(), lambda: _import(Path(argv[-1]), Path(out) if out else None)
     raise OptionError(f"the arguments {' '.join(argv)!r} are not understood; {USAGE}")
+
+
+def _runs(words: list[str]) -> list[Path]:
+    """The runs that the words name, or the one word --runs=NAMES."""
+    if len(words) == 1 and words[0].startswith("--runs="):
+        words = _names(words[0].removeprefix("--runs="))
+    return [Path(name) for name in words]
 
 
 def _chosen(words: list[str], options: tuple[str, ...]) -> list[str]:
@@ -178,11 +204,29 @@ def _movie(run: Path, options: list[str]) -> str:
     return make_movie(run, by_volume=BY_VOLUME in options)
 
 
+def _export(run: Path, to: str, out: Path | None) -> str:
+    from analysis.export import make_export, make_list
+
+    return make_export(run, to, out) if to else make_list()
+
+
 def _compare(runs: list[Path], out: Path | None, gate: bool) -> tuple[str, int]:
     from analysis.compare import make_compare
 
     output, exit_code = make_compare(runs, out)
     return output, exit_code if gate else 0
+
+
+def _questions() -> str:
+    from analysis.query import list_questions
+
+    return list_questions()
+
+
+def _query(runs: list[Path], options: dict[str, str]) -> Iterator[str]:
+    from analysis.query import run_query
+
+    return run_query(runs, options["--sql"], options["--window"], options["--format"] or "text")
 
 
 def _import(trace: Path, out: Path | None) -> str:
@@ -199,7 +243,8 @@ def _do(begin: Callable[[], None], work: Callable[[], Output]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        sys.stdout.write(output)
+        for piece in (output,) if isinstance(output, str) else output:
+            sys.stdout.write(piece)
         sys.stdout.flush()
     except BrokenPipeError:
         # the reader of our output has ended; the files are written

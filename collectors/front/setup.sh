@@ -62,6 +62,7 @@ rsync          rsync
 sqlite3        sqlite3
 rocksdb-tools  db_bench
 postgresql     {postgresql}/initdb
+chromium       chromium
 '
 
 say() { echo "seekmeter: $*" >&2; }

@@ -2,6 +2,7 @@
 """make JOB as typed: jobs that need no root, messages for wrong variables, and the build."""
 
 import functools
+import json
 import os
 import re
 import resource
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.analysis.synthetic import Spec
 from tests.collectors.sessions import in_own_mount_namespace, let_others_in
 from workloads.cli.options import JOB_VARIABLES, VARIABLES
 
@@ -141,6 +143,11 @@ def test_list_shows_every_file_system_and_workload(who: Who) -> None:
         (["clean", "RUN=runs/x"], "seekmeter: RUN does not fit the job clean"),
         (["list", "WL=x"], "seekmeter: WL does not fit the job list"),
         (["doctor", "WL=x"], "seekmeter: WL does not fit the job doctor"),
+        (
+            ["query", "SQL=@phasis"],
+            "seekmeter: SQL=@phasis is no question of analysis/queries: did you mean SQL=@phases",
+        ),
+        (["query", "FORMAT=jsno"], "seekmeter: FORMAT=jsno is no format: did you mean json"),
         (["trase"], "seekmeter: 'trase' is not a job: did you mean trace"),
     ],
 )
@@ -150,6 +157,19 @@ def test_wrong_variables_exit_2_and_name_the_right_ones(arguments: list[str], me
     assert re.search(message, text), text
     assert re.search(r"Error 2$", text.strip()), text
     assert "Traceback" not in text
+
+
+def test_query_gets_its_sql_as_typed(tmp_path: Path) -> None:
+    """SQL is no shell's, no make's and no printf's text, and stdout has the answer alone."""
+    text = """it's $HOME $(shell touch x) `id` "%s" \\n"""
+    sql = "SELECT '" + text.replace("'", "''") + "' AS text"
+    run = Spec(block=[]).write(tmp_path / "run")
+    let_others_in(tmp_path)
+    done = subprocess.run(
+        ["make", "query", f"RUN={run}", f"SQL={sql}", "FORMAT=json"],
+        cwd=TREE, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == [{"text": text}]
 
 
 def test_wrong_variables_install_nothing(clone: Path) -> None:

@@ -67,11 +67,15 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("analysis.measures", "analysis.units"),
         # render/document.py is the data of a document, which sections fill.
         ("analysis.render", "analysis.exporters"),
+        ("analysis.sql",),
         ("analysis.findings",),
         ("analysis.sections",),
         ("analysis.answer",),
         ("analysis.figures",),
-        ("analysis.report", "analysis.movie", "analysis.compare", "analysis.study", "analysis.sweep"),
+        (
+            *("analysis.report", "analysis.movie", "analysis.compare", "analysis.study", "analysis.sweep"),
+            *("analysis.query", "analysis.frames", "analysis.export"),
+        ),
         ("analysis.gallery", "analysis.verify"),
         ("analysis.__main__",),
     ],

@@ -256,6 +256,17 @@ def test_mkfs_option_of_the_file_system_is_taken(fs: str, mkfs: str) -> None:
         ("watch", {"FS": "ext3"}, "FS does not fit the job watch"),
         ("report", {"FS": "ext3"}, "FS does not fit the job report"),
         ("compare", {}, "add RUNS="),
+        (
+            "query",
+            {"WINDOW": "3"},
+            "is no window: give seconds from the workload's start, such as WINDOW=1.2-3.4",
+        ),
+        ("query", {"WINDOW": "5-3"}, "is no window"),
+        ("query", {"WINDOW": "nan-inf"}, "is no window"),
+        ("query", {"FORMAT": "cvs"}, "FORMAT=cvs is no format: did you mean csv?"),
+        ("query", {"FORMAT": "xml"}, "choose from text, csv, json"),
+        ("query", {"RUN": "runs/a", "RUNS": "runs/a runs/b"}, "RUN contradicts RUNS"),
+        ("report", {"SQL": "SELECT 1"}, "SQL is for query"),
         ("import", {}, "add TRACE="),
         ("import", {"TRACE": "traces/sda", "RUN": "runs/a"}, "RUN does not fit the job import"),
         ("report", {"TRACE": "traces/sda"}, "TRACE is for import"),
@@ -357,6 +368,12 @@ def test_model_of_a_report_is_a_drive() -> None:
     assert parse("report", MODEL="fc15k").model == "fc15k"
     with pytest.raises(OptionError, match=r"ssd is not a drive, and no ./FILE.toml: "):
         parse("report", MODEL="ssd")
+
+
+def test_query_takes_its_words() -> None:
+    words = {"SQL": "SELECT $x", "WINDOW": "1.5-20", "FORMAT": "json"}
+    assert parse("query", RUNS="runs/a 'runs/b c'", **words).runs == ("runs/a", "runs/b c")
+    assert parse("query", RUN="runs/a").run == "runs/a"
 
 
 def test_volume_is_the_only_by() -> None:

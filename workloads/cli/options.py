@@ -42,21 +42,25 @@ VARIABLES = {
     "SECS": "seconds to watch; 0: until ^C, a fresh first screen for each window of EVERY= seconds",
     "EVERY": "of watch with SECS=0: seconds of a window (default 10)",
     "ERASE": "the device names of DISK and JOURNAL again, to allow formatting these devices",
-    "OUT": "the run directory to make (default runs/TIME-FS-WL)",
+    "OUT": "the run directory to make (default runs/TIME-FS-WL); of export: the directory to make",
     "NAME": "name of the run in titles and in runs/TIME-NAME: at most 40 characters; which study",
     "ROOM": "largest size of the recording (default 16G); at that size recording ends, the run goes on",
     "GROUP": "a group of yours that may read the run directory; by default nobody else may",
     "SYNC": "1: write back the file systems of DIR or DEV first; 0: leave them alone (default)",
     "ADDRESSES": "1: record kernel addresses (readers of the tables can defeat KASLR); 0: never (default)",
     "SEED": "seed of the workload's random numbers",
-    "RUN": "run directory to report, show or verify (default runs/latest)",
+    "RUN": "run directory to report, show, query or verify (default runs/latest)",
     "FINDING": "the finding to verify, by its number in the report",
     "LOCKS": "all: report lock waits of all tasks, not only those of the workload and its file system",
     "MODEL": "what the run's requests would cost on a drive: hdd, another of make list, or ./FILE.toml",
     "BY": "volume: disk maps of the volume that the file system is on (default: of the disks below it)",
+    "TO": "format that export writes: perfetto, csv, fio (make export lists them)",
     "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop",
-    "RUNS": "2 to 16 runs, or sweeps, to compare, separated by blanks; quotes around a name with blanks",
+    "RUNS": "2 to 16 runs (of compare: or sweeps), separated by blanks; quotes around a name with blanks",
     "GATE": "1: the exit status is the verdict: 0 no worse, 1 worse, 3 can't tell (default 0: no verdict)",
+    "SQL": "one SELECT over the tables, or @NAME, a question of analysis/queries (make query lists them)",
+    "WINDOW": "of query: seconds from the workload's start, 1.2-3.4, for in_window() in the SQL",
+    "FORMAT": "of query: text (default), csv, json",
     "REPS": "runs of each configuration of a sweep (default 5)",
     "GOAL": "percent: repeat until the 95 % interval of each configuration's first result is within GOAL %; "
     "of verify: of the seconds saved, within GOAL % of those that the finding states (default 15)",
@@ -99,7 +103,9 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "watch": ("DEV", "SECS", "EVERY", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES", "SYNC"),
     "report": ("RUN", "LOCKS", "MODEL", "BY"),
     "movie": ("RUN", "BY"),
+    "export": ("RUN", "TO", "OUT"),
     "compare": ("RUNS", "OUT", "GATE"),
+    "query": ("RUN", "RUNS", "SQL", "WINDOW", "FORMAT"),
     "import": ("TRACE", "OUT"),
     "doctor": ("VM", "KERNEL", "DIR", "DEV"),
     "list": (),
@@ -116,6 +122,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
 }
 
 MOST_COMPARED = 16
+QUERY_FORMATS = ("text", "csv", "json")
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq")
 
 WATCH_SECONDS = 30
@@ -175,6 +182,7 @@ class Options:
     machine_mem_bytes: int | None = None
     runs: tuple[str, ...] = ()
     trace: str | None = None
+    to: str | None = None
     room_bytes: int = ROOM_BYTES
     group: str | None = None
     addresses: bool = False

@@ -24,6 +24,7 @@ from workloads.cli.options import (
     JOB_VARIABLES,
     MOST_COMPARED,
     NOT_WITH_DIR,
+    QUERY_FORMATS,
     SCHEDULERS,
     VARIABLES,
     Options,
@@ -72,6 +73,8 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
         _check_trace(options)
     if job == "compare" and not options.runs:
         raise OptionError("nothing to compare: add RUNS='runs/ONE runs/OTHER', two run directories or more")
+    if job == "query" and "RUN" in given and "RUNS" in given:
+        raise OptionError("RUN contradicts RUNS: RUN is one run, RUNS are several; drop one")
     if job == "import" and options.trace is None:
         raise OptionError(
             "nothing to import: add TRACE=FILE, a block trace of blktrace (path/sda), perf, trace-cmd, ftrace"
@@ -417,6 +420,26 @@ def _runs(text: str) -> dict[str, object]:
     return {"runs": chosen}
 
 
+def _window(text: str) -> dict[str, object]:
+    """WINDOW is two moments in seconds from the workload's start; analysis/ reads it."""
+    first, _, last = text.strip().partition("-")
+    try:
+        from_s, until_s = float(first), float(last)
+    except ValueError:
+        from_s = until_s = float("nan")
+    if not 0 <= from_s <= until_s < 1e9:
+        raise OptionError(
+            f"WINDOW={text} is no window: give seconds from the workload's start, such as WINDOW=1.2-3.4"
+        )
+    return {}
+
+
+def _format(text: str) -> dict[str, object]:
+    if text not in QUERY_FORMATS:
+        raise OptionError(f"FORMAT={text} is no format: {nearest(text, QUERY_FORMATS)}")
+    return {}  # analysis/ reads it
+
+
 def _gate(text: str) -> dict[str, object]:
     if text not in ("0", "1"):
         raise OptionError(f"GATE={text} is neither 1 (the exit status is the verdict) nor 0")
@@ -510,7 +533,11 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "RUN": lambda text: {"run": text},
     "RUNS": _runs,
     "GATE": _gate,
+    "SQL": lambda text: {},  # analysis/ reads it
+    "WINDOW": _window,
+    "FORMAT": _format,
     "TRACE": lambda text: {"trace": text},
+    "TO": lambda text: {"to": text},  # analysis/ knows the formats
     "LOCKS": _locks,
     "MODEL": parse_model,
     "BY": _by,
