@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def answer(database: Database, sql: str, form: str) -> Iterator[str]:
     for sentence in of_named_tables(database.missing, sql):
         print(f"seekmeter: {sentence}", file=sys.stderr)
     try:
-        cursor = database.connection.execute(statement)
+        cursor = _executed(database, statement)
     except KeyboardInterrupt:
         raise ReportError("the query was interrupted") from None
     except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
@@ -70,6 +71,17 @@ def answer(database: Database, sql: str, form: str) -> Iterator[str]:
         yield from (visible(row[-1]) for rows in _rows(database, cursor) for row in rows)
         return
     yield from FORMATS[form]([column[0] for column in cursor.description], _rows(database, cursor))
+
+
+def _executed(database: Database, statement: Any) -> Any:
+    """The cursor of the statement. DuckDB sees ^C late or never: this thread waits for it."""
+    with ThreadPoolExecutor(1) as thread:
+        task = thread.submit(database.connection.execute, statement)
+        try:
+            return task.result()
+        except KeyboardInterrupt:
+            database.connection.interrupt()
+            raise
 
 
 def _rows(database: Database, cursor: Any) -> Iterator[list[tuple[Any, ...]]]:
