@@ -8,7 +8,6 @@ joined in pairs: sums of windows at the edges that are left stay exact.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.common.timeline import F64, nice_width_ns
-from analysis.page.columns import EXACT, Column
+from analysis.page.columns import EXACT, Column, deflated_bytes
 from analysis.page.data import Asked, Entries
 from analysis.tables.store import I64
 
@@ -68,7 +67,7 @@ class Binned:
     def entries(self) -> Entries:
         """As the page holds them."""
         return Entries(
-            Column(self.bin, "du"), Column(self.key, "ds"), [Column(v, _coding(v)) for v in self.values]
+            Column(self.bin, "du"), Column(self.key, "ds"), [Column.of(values) for values in self.values]
         )
 
     @property
@@ -81,10 +80,6 @@ class Binned:
         found = np.zeros(keys, dtype=np.int64)
         np.add.at(found, self.key, self.values[value])
         return found
-
-
-def _coding(values: I64) -> Literal["u", "s"]:
-    return "s" if values.size and int(values.min()) < 0 else "u"
 
 
 def row_edges(asked: Asked, start: I64, end: I64, most: int = MOST_BINS) -> I64:
@@ -240,8 +235,7 @@ def _until(value: I64, time: I64, length: I64) -> I64:
 def _size(found: Binned) -> int:
     """Deflated bytes."""
     entries = found.entries()
-    columns = (found.edge_column, entries.bin, entries.key, *entries.values)
-    return len(zlib.compress(b"".join(column.encoded() for column in columns), 1))
+    return deflated_bytes((found.edge_column, entries.bin, entries.key, *entries.values))
 
 
 def _fitted(found: Binned, most_bytes: int) -> Binned:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from analysis.page.columns import Column, Texts
 from analysis.render.output import RunSource
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -269,6 +271,13 @@ class Asked:
     marks: Sequence[Mark] = field(default_factory=tuple)  # of the modules before
     cubes: Sequence[Cube] = field(default_factory=tuple)  # of the modules before, without entries
     shared: dict[str, Any] = field(default_factory=dict)  # what several modules need, made by the first
+
+    def once(self, key: str, make: Callable[[], T]) -> T:
+        """What `make` returns, made for the first module that asks for it by this key."""
+        if key not in self.shared:
+            self.shared[key] = make()
+        made: T = self.shared[key]
+        return made
 
     def after(self, content: Content) -> Asked:
         """What the next module is asked."""

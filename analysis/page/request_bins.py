@@ -7,14 +7,13 @@ Where the entries would take more than their share of the page, bins are joined 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.page.columns import EXACT, Column, Texts
+from analysis.page.columns import EXACT, Column, deflated_bytes
 from analysis.page.data import Entries
 from analysis.tables.block import parts
 from analysis.tables.store import I64, Ints
@@ -23,9 +22,6 @@ US = 1000  # ns: edges are whole microseconds
 MOST_ENTRIES = 2_000_000  # of a cube
 MOST_CELLS = 1 << 23  # bins x keys while entries are counted
 PART_ROWS = 1 << 18
-SIZE_LEVEL = (
-    1  # of zlib, to learn sizes: a few percent more than what packed.py makes, in a third of the time
-)
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ class Sums:
         return Entries(
             Column(self.cell // self.keys, "du"),
             Column(self.cell % self.keys, "ds"),
-            [column(values) for values in self.values],
+            [Column.of(values) for values in self.values],
         )
 
     def deflated_bytes(self) -> int:
@@ -104,16 +100,6 @@ class Sums:
         ):
             sums = sums.joined()
         return sums
-
-
-def column(values: I64) -> Column:
-    """A column of these numbers, in the shorter coding that can hold them."""
-    return Column(values, "s" if values.size and int(values.min()) < 0 else "u")
-
-
-def deflated_bytes(columns: Sequence[Column | Texts]) -> int:
-    """About the size of the columns in the page before base64, rather more."""
-    return len(zlib.compress(b"".join(one.encoded() for one in columns), SIZE_LEVEL))
 
 
 def is_exact(rows: int, values: Callable[[slice], npt.NDArray[np.signedinteger]]) -> bool:

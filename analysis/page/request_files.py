@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
 from analysis.measures.block.files import NumberedFiles, number_files
-from analysis.page.columns import Texts
+from analysis.page.columns import Texts, deflated_bytes
 from analysis.page.data import Asked
-from analysis.page.request_bins import deflated_bytes
 from analysis.page.requests import Requests
 from analysis.rundir.run import clean
 from analysis.tables.block import parts
@@ -23,8 +21,6 @@ MOST_NAMES = 1 << 16  # of single requests
 PART_ROWS = 1 << 18
 NO_FILE = "no file (metadata, journal, direct reads of the disk)"
 NAME_LETTERS = 400
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class _Ranked:
 
 def files_of(asked: Asked, requests: Requests) -> FilesOfRequests | None:
     """The files of the disks' requests, as the report counts them; None: no request has one."""
-    return _once(asked, "files", lambda: _files(asked, requests, MOST_FILES))
+    return asked.once("files", lambda: _files(asked, requests, MOST_FILES))
 
 
 def named_files(asked: Asked, requests: Requests, most_bytes: int) -> FilesOfRequests | None:
@@ -61,14 +57,6 @@ def named_files(asked: Asked, requests: Requests, most_bytes: int) -> FilesOfReq
         if found is None or most <= MOST_FILES or deflated_bytes([Texts(found.names)]) <= most_bytes:
             return found
         most //= 2
-
-
-def _once(asked: Asked, key: str, make: Callable[[], T]) -> T:
-    """What is made once for all modules of a run's page."""
-    if key not in asked.shared:
-        asked.shared[key] = make()
-    made: T = asked.shared[key]
-    return made
 
 
 def _ranked(asked: Asked, requests: Requests) -> _Ranked:
@@ -86,7 +74,7 @@ def _ranked(asked: Asked, requests: Requests) -> _Ranked:
 
 
 def _files(asked: Asked, requests: Requests, most: int) -> FilesOfRequests | None:
-    ranked = _once(asked, "ranked files", lambda: _ranked(asked, requests))
+    ranked = asked.once("ranked files", lambda: _ranked(asked, requests))
     numbered, by_bytes, block = ranked.numbered, ranked.by_bytes, requests.block
     if not by_bytes.size:
         return None

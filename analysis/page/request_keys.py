@@ -12,6 +12,7 @@ from analysis.page.columns import Column
 from analysis.page.data import Label
 from analysis.tables.block import parts
 from analysis.tables.store import I64, Categorical, Ints
+from analysis.visible import clean
 
 MOST_KEYS = 400
 PART_ROWS = 1 << 18
@@ -81,7 +82,7 @@ def _counted(codes: I64, combinations: int) -> Iterable[tuple[int, int]]:
 def _label(name: str, column: Categorical, codes: I64, is_folded: bool) -> Label:
     """The words that these keys have."""
     used, place = np.unique(codes, return_inverse=True)
-    words = [column.labels[code] for code in used.tolist()]
+    words = [clean(column.labels[code]) for code in used.tolist()]
     if is_folded:
         words, place = [*words, "others"], np.append(place, len(words))
     return Label(name, words, Column(place.astype(np.int64)))

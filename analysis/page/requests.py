@@ -16,12 +16,10 @@ from analysis.measures.block.request_owners import Owners
 from analysis.page.data import Asked
 from analysis.page.request_bins import Grid, make_grid
 from analysis.page.request_keys import Keys, make_keys
-from analysis.rundir.run import Run
 from analysis.tables.block import Block, parts
 from analysis.tables.store import I64, Categorical, Ints
 
 PART_ROWS = 1 << 18
-COLLECTOR = "block"
 MOST_KINDS = 64
 
 
@@ -91,10 +89,7 @@ def whole_time(asked: Asked) -> Grid:
 
 def disks_of(asked: Asked) -> Requests | None:
     """The requests to the disks; None: none were recorded."""
-    if "disks" not in asked.shared:
-        asked.shared["disks"] = _disks(asked)
-    found: Requests | None = asked.shared["disks"]
-    return found
+    return asked.once("disks", lambda: _disks(asked))
 
 
 def _disks(asked: Asked) -> Requests | None:
@@ -116,10 +111,7 @@ def _disks(asked: Asked) -> Requests | None:
 
 def asked_of_volumes(asked: Asked) -> Requests | None:
     """What the file system asked for, where it is on volumes; None: it is on bare disks, or none recorded."""
-    if "volumes" not in asked.shared:
-        asked.shared["volumes"] = _volumes(asked)
-    found: Requests | None = asked.shared["volumes"]
-    return found
+    return asked.once("volumes", lambda: _volumes(asked))
 
 
 def _volumes(asked: Asked) -> Requests | None:
@@ -128,8 +120,3 @@ def _volumes(asked: Asked) -> Requests | None:
     if results is None or top is None or top is tables.block:
         return None
     return Requests(top, results.owners, True, asked.zero_ns, whole_time(asked), has_queue=True)
-
-
-def mark_of(run: Run) -> str:
-    """The mark of figures of requests, if the recorder lost some."""
-    return " *" if run.lossy(COLLECTOR) else ""

@@ -84,6 +84,9 @@ def source_of(path: Path) -> RunSource:
     return RunSource(run, tables, results, tables, results, "title", ())
 
 
+ROW_COLUMNS = ("t_us", "kind", "dev", "sector", "bytes", "q2d_ns", "d2c_ns", "file", "thread", "flags")
+
+
 class Page:
     """The bytes of a packed run, read as a browser does, and its tables."""
 
@@ -128,21 +131,7 @@ class Page:
     def rows(self) -> dict[str, list[int]]:
         """The columns of the single requests."""
         stated = self.header["rows"]
-        return {
-            name: self.column(stated[name])
-            for name in (
-                "flags",
-                "t_us",
-                "kind",
-                "dev",
-                "sector",
-                "bytes",
-                "q2d_ns",
-                "d2c_ns",
-                "file",
-                "thread",
-            )
-        }
+        return {name: self.column(stated[name]) for name in ROW_COLUMNS}
 
     def ask(self, sql: str, start_ns: int = -(10**15), end_ns: int = 10**15) -> list[tuple[Any, ...]]:
         """Rows of DuckDB's answer. BLOCK is the table, with the number of each row."""
@@ -333,21 +322,7 @@ def shown_rows(page: Page, start_ns: int = -(10**15), end_ns: int = 10**15) -> l
     files = page.words(stated["files"])
     found = []
     for t, kind, dev, sector, size, q2d, d2c, file, thread, flags in zip(
-        *(
-            columns[name]
-            for name in (
-                "t_us",
-                "kind",
-                "dev",
-                "sector",
-                "bytes",
-                "q2d_ns",
-                "d2c_ns",
-                "file",
-                "thread",
-                "flags",
-            )
-        ),
+        *(columns[name] for name in ROW_COLUMNS),
         strict=True,
     ):
         if start_ns <= t * 1000 < end_ns:

@@ -10,7 +10,8 @@ from analysis.page.data import Asked, Content, Cube, Part, Ratio, Value
 from analysis.page.parts.requests import bin_text, empty_cube
 from analysis.page.request_files import files_of
 from analysis.page.request_keys import make_keys
-from analysis.page.requests import disks_of, mark_of
+from analysis.page.requests import disks_of
+from analysis.page.static import mark_of
 
 SHARE = 0.05  # of the page's bytes
 MOST_BINS = 5000
@@ -55,7 +56,7 @@ def make(asked: Asked) -> Content:
         entries=sums.entries(),
         ratios=[Ratio(f"{value.name}/s", f"{value.unit}/s", i, None) for i, (value, _) in enumerate(figures)],
         sort=len(figures) - 1,
-        mark=mark_of(asked.source.run),
+        mark=mark_of(asked, "block"),
         bin_text=bin_text(sums),
     )
     if files.files > len(files.names):

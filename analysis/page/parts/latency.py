@@ -17,7 +17,8 @@ from analysis.page import request_bins as binned
 from analysis.page.columns import Column
 from analysis.page.data import Asked, Content, Cube, Label, Panel, Part, Value
 from analysis.page.parts.requests import bin_text, empty_cube
-from analysis.page.requests import Requests, asked_of_volumes, disks_of, mark_of
+from analysis.page.requests import Requests, asked_of_volumes, disks_of
+from analysis.page.static import mark_of
 from analysis.tables.block import parts
 from analysis.tables.store import I64
 
@@ -106,7 +107,7 @@ def _cube(asked: Asked, requests: Requests, share: float) -> Cube:
         values=[Value("requests", "count")],
         entries=sums.entries(),
         shown="none",
-        mark=mark_of(asked.source.run),
+        mark=mark_of(asked, "block"),
         bin_text=bin_text(sums),
     )
 

@@ -18,10 +18,11 @@ from analysis.figures import style
 from analysis.measures.block.disk_map import DISCARDS
 from analysis.page import request_bins as binned
 from analysis.page.colors import on_dark
-from analysis.page.columns import EXACT, Column
+from analysis.page.columns import EXACT, Column, deflated_bytes
 from analysis.page.data import Area, Asked, Content, MapKind, OffsetMap, Part
 from analysis.page.request_bins import Grid
-from analysis.page.requests import Requests, asked_of_volumes, disks_of, mark_of
+from analysis.page.requests import Requests, asked_of_volumes, disks_of
+from analysis.page.static import mark_of
 from analysis.rundir.devices import Device, with_requests
 from analysis.rundir.layout import Geometry
 from analysis.rundir.run import clean
@@ -81,7 +82,7 @@ class _Counts:
     def deflated_bytes(self, kinds: int) -> int:
         """Size in the page, before base64."""
         cells, counts = self.columns(kinds)
-        return binned.deflated_bytes([*cells, *counts])
+        return deflated_bytes([*cells, *counts])
 
 
 def _placed(requests: Requests, device: int, at: slice, is_alone: bool) -> tuple[I64, I64, I64]:
@@ -215,7 +216,7 @@ def _map(
         cell=cells,
         count=numbers,
         areas=_areas(asked.source.results.geometry, device.number, counts),
-        mark=mark_of(asked.source.run),
+        mark=mark_of(asked, "block"),
     )
 
 

@@ -14,7 +14,8 @@ from analysis.page import request_bins as binned
 from analysis.page.columns import Column
 from analysis.page.data import Asked, Content, Cube, Entries, Part, Ratio, Value
 from analysis.page.request_bins import Sums
-from analysis.page.requests import Requests, asked_of_volumes, disks_of, mark_of
+from analysis.page.requests import Requests, asked_of_volumes, disks_of
+from analysis.page.static import mark_of
 
 SHARE = 0.25  # of the page's bytes
 BIOS_SHARE = 0.1  # of the same, for the file system's view
@@ -114,7 +115,7 @@ def request_cube(asked: Asked, requests: Requests, share: float) -> tuple[Cube, 
         entries=sums.entries(),
         ratios=_ratios(values),
         sort=next((i for i, value in enumerate(values) if value.name == "bytes"), 0),
-        mark=mark_of(asked.source.run),
+        mark=mark_of(asked, "block"),
         bin_text=bin_text(sums),
     )
     return cube, left_out

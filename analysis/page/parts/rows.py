@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.common.sort import order
-from analysis.page import request_bins as binned
-from analysis.page.columns import EXACT, Column, Texts
+from analysis.page.columns import EXACT, Column, Texts, deflated_bytes
 from analysis.page.data import Asked, Content, Mark, Part, Rows
 from analysis.page.request_bins import US
 from analysis.page.request_files import FilesOfRequests, named_files
@@ -112,9 +111,7 @@ def _threads(requests: Requests, rows: Ints) -> tuple[list[str], I64]:
 
 
 def _deflated(rows: Rows) -> int:
-    return binned.deflated_bytes(
-        [value for value in vars(rows).values() if isinstance(value, Column | Texts)]
-    )
+    return deflated_bytes([value for value in vars(rows).values() if isinstance(value, Column | Texts)])
 
 
 def _affordable(shown: _Shown, most_bytes: int) -> int:
@@ -125,7 +122,7 @@ def _affordable(shown: _Shown, most_bytes: int) -> int:
     starts = np.linspace(0, max(count - size, 0), pieces).astype(np.int64)
     index = np.unique(np.concatenate([np.arange(start, min(start + size, count)) for start in starts]))
     sample = _rows(shown, index, [])
-    names_bytes = binned.deflated_bytes([sample.files])
+    names_bytes = deflated_bytes([sample.files])
     per_row = max((_deflated(sample) - names_bytes) / max(index.size, 1), 0.1)
     return min(int((most_bytes * MARGIN - names_bytes) / per_row), MOST_ROWS)
 

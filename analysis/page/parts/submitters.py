@@ -9,7 +9,8 @@ from analysis.page import request_bins as binned
 from analysis.page.data import Asked, Content, Cube, Part, Ratio, Value
 from analysis.page.parts.requests import bin_text, empty_cube
 from analysis.page.request_keys import make_keys
-from analysis.page.requests import disks_of, mark_of
+from analysis.page.requests import disks_of
+from analysis.page.static import mark_of
 
 SHARE = 0.03  # of the page's bytes
 MOST_BINS = 5000
@@ -59,7 +60,7 @@ def make(asked: Asked) -> Content:
         values=[value for value, _ in figures],
         entries=sums.entries(),
         ratios=[Ratio("requests/s", "count/s", 0, None), *means],
-        mark=mark_of(asked.source.run),
+        mark=mark_of(asked, "block"),
         bin_text=bin_text(sums),
     )
     if keys.folded:
