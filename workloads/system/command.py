@@ -20,6 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _TICK_SECONDS = 0.2
 _END_SECONDS = 5.0
+_HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # while a command starts
 
 
 def find_program(program: str) -> str | None:
@@ -65,17 +66,9 @@ def run_long(
     An exception from either, or ^C, kills the command and all that it started: for commands that only read.
     """
     start = time.monotonic()
-    process = subprocess.Popen(
-        _resolved(argv),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=_WORKING_DIRECTORY,
-        env={**os.environ, "LC_ALL": "C"},
-        start_new_session=True,
-        preexec_fn=end_with_session,  # noqa: PLW1509 (no threads here)
-    )
+    process = _started(argv)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
         assert process.stdout is not None
         with process.stdout as pipe:
             while True:
@@ -88,6 +81,31 @@ def run_long(
     except BaseException:
         _end_group(process.pid)
         process.wait()
+        raise
+
+
+def _started(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    """The command, with signals held in this process: ^C while it starts would leave it behind."""
+    program = _resolved(argv)
+
+    def in_child() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+        end_with_session()
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    try:
+        return subprocess.Popen(
+            program,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=_WORKING_DIRECTORY,
+            env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True,
+            preexec_fn=in_child,  # noqa: PLW1509 (no threads here)
+        )
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
         raise
 
 
