@@ -250,11 +250,14 @@ def test_interrupt_ends_a_query_at_once(run: Path) -> None:
         cwd=TREE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     # Imports take a second or two of CPU time; by then the query is what runs, on a busy machine, too.
-    while cpu_s(job.pid) < 7:
-        assert job.poll() is None
-        time.sleep(0.05)
-    job.send_signal(signal.SIGINT)
-    out, err = job.communicate(timeout=60)
+    try:
+        while cpu_s(job.pid) < 7:
+            assert job.poll() is None
+            time.sleep(0.05)
+        job.send_signal(signal.SIGINT)
+        out, err = job.communicate(timeout=60)
+    finally:
+        job.kill()  # a query that did not end would go on for hours
     assert (job.returncode, out) == (1, "")
     assert err.startswith("seekmeter: ") and "interrupted" in err and err.count("\n") == 1
 

@@ -37,11 +37,11 @@ def inside(rows: npt.NDArray[Any], phase: dict[str, Any]) -> npt.NDArray[Any]:
     return np.asarray(rows[within])
 
 
-def counted_by_the_kernel(run: Run, name: str) -> int:
-    """By how much one of the disk's own counters rose while recording."""
+def counted_by_the_kernel(run: Run, name: str, dev: int) -> int:
+    """By how much one of a disk's own counters rose while recording. dev: the disk, major << 20 | minor."""
     path = run.path / "raw/recorder/counter.rec"
     rows = read_table(path)[1]
-    values = rows["value"][rows["name"] == enum_value(path, "counter_name", name)]
+    values = rows["value"][(rows["name"] == enum_value(path, "counter_name", name)) & (rows["dev"] == dev)]
     return int(values[-1] - values[0])
 
 
@@ -101,10 +101,13 @@ def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
     assert set(checked["op"].tolist()) <= {op["read"], op["flush"]}
     assert not rows["in_workload"][rows["issue_ns"] < clock["run_start_ns"]].any()
     major, minor = map(int, run.facts["device"]["dev"].split(":"))
-    first = rows[rows["dev"] == (major << 20 | minor)]
-    assert first[first["op"] == op["read"]]["bytes"].sum() == counted_by_the_kernel(run, "disk.read_bytes")
+    disk = major << 20 | minor
+    first = rows[rows["dev"] == disk]
+    assert first[first["op"] == op["read"]]["bytes"].sum() == counted_by_the_kernel(
+        run, "disk.read_bytes", disk
+    )
     written = np.isin(first["op"], (op["write"], op["write_zeroes"]))
-    assert first[written]["bytes"].sum() == counted_by_the_kernel(run, "disk.write_bytes")
+    assert first[written]["bytes"].sum() == counted_by_the_kernel(run, "disk.write_bytes", disk)
     calls = parquet.read_table(run.path / "tables/call.parquet").to_pylist()
     on_target = [row["bytes"] for row in calls if (row["call"], row["target"]) == ("write", "target")]
     # opened by its absolute path, in a mount that came after the recorder
