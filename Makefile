@@ -148,7 +148,7 @@ $(RECORDER_OBJECTS): | $(SKELETONS)
 
 build/recorder: $(RECORDER_OBJECTS)
 	@$(call SAY,LINK  $(@F))
-	$(Q)$(ASIDE) $(CC) $^ -lbpf -lelf -lz -lm -pthread -o "$$new" $(RENAME)
+	$(Q)$(ASIDE) $(CC) $^ -lbpf -lelf -lz -lzstd -lm -pthread -o "$$new" $(RENAME)
 
 build/objects/workloads/%.o: override CFLAGS += -I workloads/generators
 

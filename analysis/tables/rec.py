@@ -2,9 +2,11 @@
 """Read a .rec file (raw/recorder, raw/perf) by the record layout that its header describes.
 
     bytes 0-7 "SKMREC01"; u32 JSON length; u32 zero; JSON; zeros to a multiple of 8; fixed-size records to EOF
+    bytes 0-7 "SKMREC02"; the same; blocks of packed records to EOF (rec_blocks.py)
 
-The JSON gives each field's offset, size, type, count and enum. A partial last record (recorder killed, disk
-full) is left out and counted as truncated. Each value of the header is checked: a stranger may have made it.
+The JSON gives each field's offset, size, type, count and enum. A partial last record or block (of a
+killed recorder) is left out and counted as truncated. Each value of the header is checked: a stranger may
+have made it.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from analysis.errors import TableError
 from analysis.rundir.files import open_regular, parse_json
 from analysis.rundir.limits import ROWS_MOST
 from analysis.rundir.run import as_int, clean
+from analysis.tables.rec_blocks import count_packed, unpacked
 
 MAGIC = b"SKMREC01"
+MAGIC_PACKED = b"SKMREC02"
 HEADER_LIMIT_BYTES = 1 << 20
 RECORD_LIMIT_BYTES = 1 << 16
 TYPES = {f"{kind}{bits}": f"<{kind}{bits // 8}" for kind in "iu" for bits in (16, 32, 64)} | {
@@ -44,6 +48,7 @@ class Recording:
     truncated_bytes: int
     data_offset: int
     file_bytes: int
+    is_packed: bool
     dtype: np.dtype[np.void]
     enums: dict[str, dict[int, str]]  # by field name: number -> label
 
@@ -57,6 +62,9 @@ class Recording:
         buffer = np.empty(min(rows, self.rows), self.dtype)
         with open_regular(self.path) as file:
             file.seek(self.data_offset)
+            if self.is_packed:
+                yield from unpacked(file, buffer, self.rows, self.path.name)
+                return
             left = self.rows
             while left > 0:
                 part = buffer[: min(rows, left)]
@@ -122,7 +130,8 @@ def open_recording(path: Path, table: str, rows_most: int = ROWS_MOST) -> Record
     with open_regular(path) as file:
         file_bytes = os.fstat(file.fileno()).st_size
         head = file.read(16)
-        if len(head) < 16 or head[:8] != MAGIC:
+        is_packed = head[:8] == MAGIC_PACKED
+        if len(head) < 16 or not (is_packed or head[:8] == MAGIC):
             raise TableError(f"{name} is not a seekmeter recording ({file_bytes} bytes)")
         json_bytes, _ = struct.unpack("<II", head[8:])
         if json_bytes > HEADER_LIMIT_BYTES:
@@ -142,19 +151,22 @@ def open_recording(path: Path, table: str, rows_most: int = ROWS_MOST) -> Record
         raise TableError(f"{name}: a record of {clean(header.get('record_bytes'), 20)} bytes is not possible")
     bin_ns = as_int(header.get("bin_ns"))
     start = (16 + json_bytes + 7) // 8 * 8
-    data = max(file_bytes - start, 0)
-    if data // record_bytes > rows_most:
-        rows = f"{data // record_bytes:,} records; no more than {rows_most:,}"
-        raise TableError(f"{name} has {rows} are read")
+    if is_packed:
+        rows, truncated_bytes = count_packed(path, start, file_bytes, record_bytes)
+    else:
+        rows, truncated_bytes = divmod(max(file_bytes - start, 0), record_bytes)
+    if rows > rows_most:
+        raise TableError(f"{name} has {rows:,} records; no more than {rows_most:,} are read")
     dtype = _fields(header, record_bytes, name)
     return Recording(
         path=path,
         table=table,
         bin_ns=bin_ns if bin_ns and bin_ns > 0 else None,
-        rows=data // record_bytes,
-        truncated_bytes=data % record_bytes,
+        rows=rows,
+        truncated_bytes=truncated_bytes,
         data_offset=start,
         file_bytes=file_bytes,
+        is_packed=is_packed,
         dtype=dtype,
         enums=_enums(header),
     )

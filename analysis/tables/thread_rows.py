@@ -327,6 +327,7 @@ def extend(recording: Recording, run: Run) -> Recording:
         truncated_bytes=recording.truncated_bytes,
         data_offset=recording.data_offset,
         file_bytes=recording.file_bytes,
+        is_packed=recording.is_packed,
         dtype=ROW,
         enums=enums,
         source=recording,

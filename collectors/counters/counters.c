@@ -267,7 +267,9 @@ static void sample(void)
 		files[i].parse(text, now);
 	}
 	state.seen += batch_count;
-	state.recorded += rec_file_write(file, &state, batch, batch_count);
+	/* Atomic: a flush by another thread may subtract. */
+	__atomic_fetch_add(&state.recorded, rec_file_write(file, &state, batch, batch_count),
+			   __ATOMIC_RELAXED);
 }
 
 static void at_border(void)

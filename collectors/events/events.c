@@ -159,6 +159,12 @@ static uint64_t events_of_dirtied(const void *row)
 	return 0;
 }
 
+static void dirtied_unwritten(const void *row)
+{
+	(void)row;
+	reason_add(state.notes, "time bins of dirtied bytes not written", 1);
+}
+
 static int open_all(const struct options *options)
 {
 	if (load(options))
@@ -169,6 +175,7 @@ static int open_all(const struct options *options)
 		return collector_off(&state, "free some space", "event.rec can't be written: %s",
 				     strerror(errno));
 	rec_file_events(dirtied, events_of_dirtied);
+	rec_file_unwritten(dirtied, dirtied_unwritten);
 	if (source_is_here(SOURCE_XFS))
 		(void)ksyms_load(); /* now rather than while events come in */
 	bins = (struct bins){ .epochs = skel->bss->epochs,
@@ -203,8 +210,8 @@ static void drain_bin(uint64_t bin)
 		row.large_folio_bytes += cell->large_folio_bytes;
 		memset(cell, 0, sizeof(*cell));
 	}
-	if (row.folios && rec_file_write(dirtied, &state, &row, 1) != 1)
-		reason_add(state.notes, "time bins of dirtied bytes not written", 1);
+	if (row.folios)
+		(void)rec_file_write(dirtied, &state, &row, 1);
 }
 
 static void read_counts(void)

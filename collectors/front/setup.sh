@@ -28,6 +28,7 @@ libc6-dev      {include}/stdio.h
 libbpf-dev     {include}/bpf/bpf_helpers.h
 libelf-dev     {include}/libelf.h
 zlib1g-dev     {include}/zlib.h
+libzstd-dev    {include}/zstd.h
 libjansson-dev {include}/jansson.h
 util-linux     flock
 mount          losetup

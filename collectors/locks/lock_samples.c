@@ -81,6 +81,12 @@ void lock_samples_prepare(struct locks_bpf *object, const struct options *option
 	skel->rodata->spin_range_count = range_count;
 }
 
+static void unwritten(const void *record)
+{
+	reason_add(state->notes, "CPU samples not kept: could not be written",
+		   ((const struct lock_sample_record *)record)->count);
+}
+
 int lock_samples_open(struct locks_bpf *object, const struct options *options)
 {
 	struct slot_shape shape = { BPF_MAP_TYPE_PERCPU_HASH, sizeof(struct lock_sample_key),
@@ -92,6 +98,7 @@ int lock_samples_open(struct locks_bpf *object, const struct options *options)
 	if (!file)
 		return -1;
 	rec_file_events(file, no_events);
+	rec_file_unwritten(file, unwritten);
 	if (!range_count)
 		return 0;
 	skel = object;
@@ -157,9 +164,7 @@ static void take_sums(uint64_t bin, uint32_t count)
 			reason_add(state->notes, "stack not written", 1);
 		kept++;
 	}
-	for (size_t i = rec_file_write(file, state, records, kept); i < kept; i++)
-		reason_add(state->notes, "CPU samples not kept: could not be written",
-			   records[i].count);
+	(void)rec_file_write(file, state, records, kept);
 }
 
 static void drain_bin(uint64_t bin)

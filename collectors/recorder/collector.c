@@ -2,9 +2,12 @@
 /* A collector's state: why it is off, and how many events it lost for which reason. */
 #include "collector.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all reasons */
 
 int collector_off(struct collector_state *state, const char *remedy, const char *reason, ...)
 {
@@ -32,10 +35,14 @@ static struct reason *find_reason(struct reason *reasons, const char *name)
 
 void reason_add(struct reason *reasons, const char *name, uint64_t count)
 {
+	pthread_mutex_lock(&lock);
 	find_reason(reasons, name)->count += count;
+	pthread_mutex_unlock(&lock);
 }
 
 void reason_set(struct reason *reasons, const char *name, uint64_t count)
 {
+	pthread_mutex_lock(&lock);
 	find_reason(reasons, name)->count = count;
+	pthread_mutex_unlock(&lock);
 }

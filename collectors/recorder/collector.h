@@ -96,7 +96,7 @@ struct collector_ops {
 /* Sets off_reason and remedy of a collector that can't run; returns -1 so that open() can return it. */
 int collector_off(struct collector_state *state, const char *remedy, const char *reason, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Adds to the count of a reason in state->lost or state->notes; the name must stay valid. */
+/* Adds to the count of a reason in state->lost or state->notes; the name must stay valid. For any thread. */
 void reason_add(struct reason *reasons, const char *name, uint64_t count);
 /* Sets the count of a reason to a running total that is kept elsewhere. */
 void reason_set(struct reason *reasons, const char *name, uint64_t count);

@@ -8,6 +8,7 @@
  *            [--collect a,b] (default: the collectors that are on by default)
  *            [--borders SOCKET [--owner UID]] [--room-bytes N] [--floor-bytes N] (room.h) [--addresses] [--verbose]
  *   recorder --probe   load and attach each collector for a moment, print what works, keep nothing
+ *   recorder --unpack FILE.rec   print the table (-: of standard input) unpacked, as SKMREC01
  *   recorder --list    print one JSON line per collector: {"name": …, "default": true|false, "order": N}
  *
  * It prints one JSON line when everything is attached ({"ready": true, …}: events are recorded from its monotonic_ns
@@ -42,6 +43,8 @@
 #include "jsonl.h"
 #include "losses.h"
 #include "options.h"
+#include "rec_file.h"
+#include "rec_unpack.h"
 #include "refusal.h"
 #include "registry.h"
 #include "room.h"
@@ -49,7 +52,8 @@
 #include "task_context.h"
 #include "time_bins.h"
 
-#define LOSSES_EVERY_NS NS_PER_SEC
+/* With the time until the next drain, less than a second: so much a killed recorder may lose. */
+#define LOSSES_EVERY_NS (900 * NS_PER_MS)
 #define NICE		-15
 
 static volatile sig_atomic_t stopping;
@@ -181,6 +185,7 @@ static void record(const struct options *options, struct recorder_times *times)
 		bpfstats_tick(now);
 		if (now - losses_ns > LOSSES_EVERY_NS) {
 			times->until_ns = now;
+			rec_files_flush(); /* losses.json counts what is in the files */
 			losses_write(options, times, false);
 			losses_ns = now;
 		}
@@ -344,6 +349,7 @@ static void run(const struct options *options, bool any_on)
 	bpfstats_close();
 	times.until_ns = detach_all();
 	drain_all(true);
+	rec_files_flush();
 	bpfstats_stop();
 	losses_write(options, &times, true);
 	announce("stopped", times.until_ns);
@@ -363,6 +369,8 @@ int main(int argc, char **argv)
 		list_collectors();
 		return 0;
 	}
+	if (options.unpack)
+		return rec_unpack(options.unpack) ? 1 : 0;
 	verbose = options.verbose;
 	bins_set_length(options.bin_ns);
 	raise_priority();

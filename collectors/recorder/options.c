@@ -104,6 +104,7 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ "floor-bytes", required_argument, NULL, 'f' },
 		{ "probe", no_argument, NULL, 'p' },
 		{ "list", no_argument, NULL, 'l' },
+		{ "unpack", required_argument, NULL, 'x' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ 0 },
 	};
@@ -192,6 +193,9 @@ int options_parse(int argc, char **argv, struct options *options)
 		case 'l':
 			options->list = true;
 			break;
+		case 'x':
+			options->unpack = optarg;
+			break;
 		case 'v':
 			options->verbose = true;
 			break;
@@ -201,7 +205,7 @@ int options_parse(int argc, char **argv, struct options *options)
 	}
 	if (optind < argc)
 		return fail(argv[optind], "unexpected argument");
-	if (options->out_fd < 0 && !options->probe && !options->list)
+	if (options->out_fd < 0 && !options->probe && !options->list && !options->unpack)
 		return fail("--out", "missing; give the directory the tables go to");
 	if (collect)
 		return choose_collectors(collect);

@@ -36,7 +36,8 @@ struct options {
 	bool list;  /* print the collectors, and end */
 	bool probe; /* load and attach to see whether it works; nothing is kept */
 	bool verbose;
-	int out_fd; /* directory of the tables */
+	const char *unpack; /* print this table unpacked, and end; NULL: no */
+	int out_fd;	    /* directory of the tables */
 	struct disk disks[MAX_DEVS];
 	int disk_count;
 	int volume_count;		     /* of the disks */

@@ -1,201 +1,159 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * One table on disk: a header that describes the record, then records. This is the only writer of such headers in C.
+ * One table on disk: a header that describes the record, then packed blocks of records. This is the only writer of such
+ * headers in C.
  *
- *   "SKMREC01", u32 length of the JSON, u32 zero, JSON, zeros to a multiple of 8, records to the end
+ *   "SKMREC02", u32 length of the JSON, u32 zero, JSON, zeros to a multiple of 8,
+ *   blocks to the end: u32 packed_bytes, u32 raw_bytes, a zstd frame of whole records
  *
- * The layout comes from the BPF object's BTF, so it can't differ from what the BPF program writes.
+ * Rows are gathered in memory until they fill a block. All files share one context and one buffer of zstd, and one lock:
+ * the thread of borders.c writes rows too.
  */
 #include "rec_file.h"
 
-#include <bpf/btf.h>
-#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "collector.h"
 #include "options.h"
+#include "rec_layout.h"
 #include "room.h"
 
+#define BLOCK_HEAD_BYTES (2 * sizeof(uint32_t))
+#define LEVEL		 1 /* of zstd: level 3 saves little more, in twice the time */
+
 struct rec_file {
+	struct rec_file *next;
 	int fd;
 	size_t record_bytes;
-	off_t end; /* always on a record */
+	off_t end;  /* always on a block */
+	char *rows; /* gathered, to be packed */
+	size_t count, most;
+	struct collector_state *state; /* that the gathered rows count in */
 	uint64_t (*events)(const void *record);
+	void (*unwritten)(const void *record);
 };
 
-/* A member's type in the header's terms. */
-struct member_type {
-	char name[8];
-	uint32_t bytes;
-	uint32_t count;	       /* elements of an array; 1: no array */
-	const char *enum_name; /* NULL: not an enum */
-};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below, and of all files */
+static struct rec_file *files;
+static ZSTD_CCtx *context;
+static char *packed; /* one block with its head */
+static size_t packed_most;
 
-static const struct btf_type *resolve(const struct btf *btf, uint32_t id)
+static int packer_open(void)
 {
-	const struct btf_type *type = btf__type_by_id(btf, id);
-
-	while (type && (btf_is_mod(type) || btf_is_typedef(type)))
-		type = btf__type_by_id(btf, type->type);
-	return type;
-}
-
-static int member_type(const struct btf *btf, uint32_t id, struct member_type *out)
-{
-	const struct btf_type *type = resolve(btf, id);
-
-	out->count = 1;
-	out->enum_name = NULL;
-	if (type && btf_is_array(type)) {
-		out->count = btf_array(type)->nelems;
-		type = resolve(btf, btf_array(type)->type);
-	}
-	if (type && btf_is_enum(type)) {
-		out->enum_name = btf__name_by_offset(btf, type->name_off);
-		out->bytes = type->size;
-		snprintf(out->name, sizeof(out->name), "u%u", type->size * 8);
+	if (context)
 		return 0;
+	packed_most = ZSTD_compressBound(REC_BLOCK_BYTES_MAX);
+	packed = malloc(BLOCK_HEAD_BYTES + packed_most);
+	context = ZSTD_createCCtx();
+	if (packed && context &&
+	    !ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, LEVEL)) &&
+	    !ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1)))
+		return 0;
+	ZSTD_freeCCtx(context);
+	free(packed);
+	context = NULL;
+	packed = NULL;
+	errno = ENOMEM;
+	return -1;
+}
+
+static void packer_close(void)
+{
+	ZSTD_freeCCtx(context);
+	free(packed);
+	context = NULL;
+	packed = NULL;
+}
+
+/* Writes all bytes at the offset. -1: errno says why only a part, or nothing, was written. */
+static int write_whole(int fd, const char *bytes, size_t count, off_t at)
+{
+	size_t done = 0;
+
+	while (done < count) {
+		ssize_t n = pwrite(fd, bytes + done, count - done, at + done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0) {
+			errno = ENOSPC;
+			return -1;
+		}
+		done += n;
 	}
-	if (!type || !btf_is_int(type))
-		return -1;
-	out->bytes = type->size * out->count;
-	if (strcmp(btf__name_by_offset(btf, type->name_off), "char") == 0)
-		snprintf(out->name, sizeof(out->name), "char");
-	else
-		snprintf(out->name, sizeof(out->name), "%c%u",
-			 btf_int_encoding(type) & BTF_INT_SIGNED ? 'i' : 'u', type->size * 8);
 	return 0;
 }
 
-/* "block_op": {"0": "read", …}, without the prefix all names share. */
-static int write_enum(FILE *out, const struct btf *btf, const char *name)
-{
-	int id = btf__find_by_name_kind(btf, name, BTF_KIND_ENUM);
-	const struct btf_type *type;
-	const struct btf_enum *values;
-	size_t prefix = 0;
-
-	if (id < 0)
-		return -1;
-	type = btf__type_by_id(btf, id);
-	values = btf_enum(type);
-	if (btf_vlen(type) > 1) {
-		const char *first = btf__name_by_offset(btf, values[0].name_off);
-
-		prefix = strlen(first);
-		for (int i = 1; i < btf_vlen(type); i++) {
-			const char *other = btf__name_by_offset(btf, values[i].name_off);
-			size_t same = 0;
-
-			while (same < prefix && first[same] == other[same])
-				same++;
-			prefix = same;
-		}
-		while (prefix && first[prefix - 1] != '_')
-			prefix--;
-	}
-	fprintf(out, "\"%s\":{", name);
-	for (int i = 0; i < btf_vlen(type); i++) {
-		const char *value = btf__name_by_offset(btf, values[i].name_off) + prefix;
-
-		fprintf(out, "%s\"%d\":\"", i ? "," : "", values[i].val);
-		for (; *value; value++)
-			fputc(tolower((unsigned char)*value), out);
-		fputc('"', out);
-	}
-	fputc('}', out);
-	return 0;
-}
-
-static int describe(FILE *out, const struct options *options, const char *table,
-		    const struct btf *btf, const char *struct_name, const char *flag_enum,
-		    size_t *record_bytes)
-{
-	int id = btf__find_by_name_kind(btf, struct_name, BTF_KIND_STRUCT);
-	const struct btf_type *type;
-	const char *enums[MAX_REASONS];
-	int enum_count = 0;
-
-	if (id < 0)
-		return -1;
-	type = btf__type_by_id(btf, id);
-	*record_bytes = type->size;
-	fprintf(out,
-		"{\"table\":\"%s\",\"record_bytes\":%u,\"byte_order\":\"%s\",\"clock\":\"CLOCK_MONOTONIC\","
-		"\"bin_ns\":%llu,\"fields\":[",
-		table, type->size, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big",
-		(unsigned long long)options->bin_ns);
-	for (int i = 0; i < btf_vlen(type); i++) {
-		const struct btf_member *member = btf_members(type) + i;
-		struct member_type shape;
-
-		if (member_type(btf, member->type, &shape))
-			return -1;
-		fprintf(out, "%s{\"name\":\"%s\",\"offset\":%u,\"bytes\":%u,\"type\":\"%s\"",
-			i ? "," : "", btf__name_by_offset(btf, member->name_off),
-			btf_member_bit_offset(type, i) / 8, shape.bytes, shape.name);
-		if (shape.count > 1 && strcmp(shape.name, "char"))
-			fprintf(out, ",\"count\":%u", shape.count);
-		if (shape.enum_name) {
-			fprintf(out, ",\"enum\":\"%s\"", shape.enum_name);
-			if (enum_count < MAX_REASONS)
-				enums[enum_count++] = shape.enum_name;
-		}
-		fputc('}', out);
-	}
-	fputs("],\"enums\":{", out);
-	if (flag_enum && enum_count < MAX_REASONS)
-		enums[enum_count++] = flag_enum;
-	for (int i = 0; i < enum_count; i++) {
-		if (i)
-			fputc(',', out);
-		if (write_enum(out, btf, enums[i]))
-			return -1;
-	}
-	fputs("}}", out);
-	return ferror(out) ? -1 : 0;
-}
-
-struct rec_file *rec_file_open_json(const struct options *options, const char *table,
-				    const char *json, size_t record_bytes)
+static int write_header(struct rec_file *file, const char *json)
 {
 	size_t json_bytes = strlen(json);
 	size_t total = (16 + json_bytes + 7) / 8 * 8;
 	uint32_t length = json_bytes;
-	struct rec_file *file = calloc(1, sizeof(*file));
 	char *header = calloc(1, total);
 	bool room = room_take(total);
-	char name[64];
+	int err = -1;
 
-	if (!file || !header)
-		goto fail;
-	memcpy(header, "SKMREC01", 8);
-	memcpy(header + 8, &length, sizeof(length));
-	memcpy(header + 16, json, json_bytes);
-	snprintf(name, sizeof(name), "%s.rec", table);
-	file->record_bytes = record_bytes;
-	file->fd = new_file(options->out_fd, name);
-	if (file->fd < 0)
-		goto fail;
-	if (write(file->fd, header, total) != (ssize_t)total) {
-		close(file->fd);
-		goto fail;
+	if (header) {
+		memcpy(header, "SKMREC02", 8);
+		memcpy(header + 8, &length, sizeof(length));
+		memcpy(header + 16, json, json_bytes);
+		err = write_whole(file->fd, header, total, 0);
 	}
 	file->end = total;
 	if (room)
 		room_settle(total);
 	free(header);
-	return file;
-fail:
-	if (room)
-		room_settle(total);
-	free(header);
+	return err;
+}
+
+static void free_file(struct rec_file *file)
+{
+	int error = errno;
+
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file->rows);
 	free(file);
+	errno = error;
+}
+
+struct rec_file *rec_file_open_json(const struct options *options, const char *table,
+				    const char *json, size_t record_bytes)
+{
+	struct rec_file *file = calloc(1, sizeof(*file));
+	char name[64];
+	int err;
+
+	if (!file)
+		return NULL;
+	file->record_bytes = record_bytes;
+	file->most = (REC_BLOCK_BYTES + record_bytes - 1) / record_bytes;
+	file->fd = -1;
+	file->rows = malloc(file->most * record_bytes);
+	snprintf(name, sizeof(name), "%s.rec", table);
+	pthread_mutex_lock(&lock);
+	err = file->rows ? packer_open() : -1;
+	if (!err) {
+		file->fd = new_file(options->out_fd, name);
+		err = file->fd < 0 ? -1 : write_header(file, json);
+	}
+	if (!err) {
+		file->next = files;
+		files = file;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!err)
+		return file;
+	free_file(file);
 	return NULL;
 }
 
@@ -203,21 +161,13 @@ struct rec_file *rec_file_open(const struct options *options, const char *table,
 			       const struct btf *btf, const char *struct_name,
 			       const char *flag_enum)
 {
-	struct rec_file *file = NULL;
-	size_t record_bytes = 0, size = 0;
-	char *json = NULL;
-	FILE *out = open_memstream(&json, &size);
-	int err;
+	size_t record_bytes = 0;
+	char *json = rec_layout_json(options, table, btf, struct_name, flag_enum, &record_bytes);
+	struct rec_file *file;
 
-	if (!out)
+	if (!json)
 		return NULL;
-	err = describe(out, options, table, btf, struct_name, flag_enum, &record_bytes);
-	if (fclose(out))
-		err = -1;
-	if (err)
-		errno = EINVAL; /* the object has no such struct, or a member of a kind no reader knows */
-	else
-		file = rec_file_open_json(options, table, json, record_bytes);
+	file = rec_file_open_json(options, table, json, record_bytes);
 	free(json);
 	return file;
 }
@@ -227,56 +177,129 @@ void rec_file_events(struct rec_file *file, uint64_t (*events)(const void *recor
 	file->events = events;
 }
 
-static void count_lost(const struct rec_file *file, struct collector_state *state,
-		       const char *reason, const char *records, size_t count)
+void rec_file_unwritten(struct rec_file *file, void (*unwritten)(const void *record))
+{
+	file->unwritten = unwritten;
+}
+
+/* Counts the events of records that are not written; returns how many these are. */
+static uint64_t give_up(const struct rec_file *file, const char *reason, const char *records,
+			size_t count)
 {
 	uint64_t lost = file->events ? 0 : count;
 
-	for (size_t i = 0; file->events && i < count; i++)
-		lost += file->events(records + i * file->record_bytes);
+	for (size_t i = 0; i < count; i++) {
+		const char *record = records + i * file->record_bytes;
+
+		if (file->events)
+			lost += file->events(record);
+		if (file->unwritten)
+			file->unwritten(record);
+	}
 	if (lost)
-		reason_add(state->lost, reason, lost);
+		reason_add(file->state->lost, reason, lost);
+	return lost;
+}
+
+/* Packs the gathered rows and writes the block. NULL; or the reason why it could not be written. */
+static const char *write_block(struct rec_file *file)
+{
+	uint32_t head[2];
+	size_t total;
+	int err, error;
+
+	head[1] = file->count * file->record_bytes;
+	total = ZSTD_compress2(context, packed + BLOCK_HEAD_BYTES, packed_most, file->rows,
+			       head[1]);
+	if (ZSTD_isError(total))
+		return "write failed";
+	head[0] = total;
+	memcpy(packed, head, BLOCK_HEAD_BYTES);
+	total += BLOCK_HEAD_BYTES;
+	if (!room_take(total))
+		return "no room";
+	err = write_whole(file->fd, packed, total, file->end);
+	error = errno;
+	room_settle(total);
+	if (!err) {
+		file->end += total;
+		return NULL;
+	}
+	/* The torn block is cut off; if the cut fails, the next block overwrites it, and close tries again. */
+	(void)!ftruncate(file->fd, file->end);
+	return error == ENOSPC || error == EDQUOT ? "disk full" : "write failed";
+}
+
+static void flush(struct rec_file *file)
+{
+	const char *reason;
+
+	if (!file->count)
+		return;
+	reason = write_block(file);
+	if (reason) {
+		uint64_t lost = give_up(file, reason, file->rows, file->count);
+
+		/* Whoever gave the rows has counted them as recorded, or is about to. */
+		__atomic_fetch_sub(&file->state->recorded, lost, __ATOMIC_RELAXED);
+	}
+	file->count = 0;
 }
 
 size_t rec_file_write(struct rec_file *file, struct collector_state *state, const void *records,
 		      size_t count)
 {
-	size_t want = count * file->record_bytes, done = 0, whole;
-	int error;
+	size_t taken = 0;
 
-	if (!room_take(want)) {
-		count_lost(file, state, "no room", records, count);
-		return 0;
+	pthread_mutex_lock(&lock);
+	file->state = state;
+	if (count && !room_left()) {
+		(void)give_up(file, "no room", records, count);
+		count = 0;
 	}
-	while (done < want) {
-		ssize_t n = pwrite(file->fd, (const char *)records + done, want - done,
-				   file->end + done);
+	while (taken < count) {
+		size_t part = file->most - file->count;
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		done += n;
+		if (part > count - taken)
+			part = count - taken;
+		memcpy(file->rows + file->count * file->record_bytes,
+		       (const char *)records + taken * file->record_bytes,
+		       part * file->record_bytes);
+		file->count += part;
+		taken += part;
+		if (file->count == file->most)
+			flush(file);
 	}
-	error = errno;
-	room_settle(want);
-	whole = done / file->record_bytes;
-	if (whole < count)
-		count_lost(file, state,
-			   error == ENOSPC || error == EDQUOT ? "disk full" : "write failed",
-			   (const char *)records + whole * file->record_bytes, count - whole);
-	file->end += whole * file->record_bytes;
-	/* A torn record at the end is overwritten by the next write, or cut off by close. */
-	return whole;
+	pthread_mutex_unlock(&lock);
+	return taken;
+}
+
+void rec_files_flush(void)
+{
+	pthread_mutex_lock(&lock);
+	for (struct rec_file *file = files; file; file = file->next)
+		flush(file);
+	pthread_mutex_unlock(&lock);
 }
 
 void rec_file_close(struct rec_file *file, struct collector_state *state)
 {
+	struct rec_file **link = &files;
+
 	if (!file)
 		return;
+	pthread_mutex_lock(&lock);
+	flush(file);
+	while (*link != file)
+		link = &(*link)->next;
+	*link = file->next;
+	if (!files)
+		packer_close();
+	pthread_mutex_unlock(&lock);
 	if (ftruncate(file->fd, file->end))
 		reason_add(state->notes, "table not cut to whole records", 1);
 	if (close(file->fd))
 		reason_add(state->lost, "write failed", 1);
-	free(file);
+	file->fd = -1;
+	free_file(file);
 }

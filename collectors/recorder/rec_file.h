@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One table on disk, NAME.rec: a JSON header that describes the record, then fixed-size records. */
+/*
+ * One table on disk, NAME.rec: a JSON header that describes the record, then packed blocks of fixed-size records. A block
+ * is written when REC_BLOCK_BYTES of rows are gathered, and at each rec_files_flush(): a killed recorder loses the rows
+ * since then.
+ */
 #ifndef SEEKMETER_REC_FILE_H
 #define SEEKMETER_REC_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#define REC_BLOCK_BYTES	    (256UL << 10)
+#define REC_BLOCK_BYTES_MAX (1UL << 20) /* of rows in a block, for readers */
 
 struct btf;
 struct collector_state;
@@ -25,12 +32,18 @@ struct rec_file *rec_file_open_json(const struct options *options, const char *t
 				    const char *json, size_t record_bytes);
 /* Sets the function that says how many events a record stands for; without one, a record is one event. */
 void rec_file_events(struct rec_file *file, uint64_t (*events)(const void *record));
+/* Sets a function that is called for each record that could not be written. */
+void rec_file_unwritten(struct rec_file *file, void (*unwritten)(const void *record));
 /*
- * Appends whole records; returns the number written. The rest is given up and counted, in events, in state->lost: "no
- * room", "disk full" or "write failed". The file always ends on a record.
+ * Takes whole records, for any thread; returns how many were taken, and the caller adds their events to
+ * state->recorded. What is given up, now or as its block can't be written, is counted, in events, in state->lost: "no
+ * room", "disk full" or "write failed"; of the latter, the events are subtracted from state->recorded. The file always
+ * ends on a block.
  */
 size_t rec_file_write(struct rec_file *file, struct collector_state *state, const void *records,
 		      size_t count);
+/* Writes the rows that all open files have gathered. */
+void rec_files_flush(void);
 void rec_file_close(struct rec_file *file, struct collector_state *state);
 
 #endif

@@ -8,14 +8,17 @@ Where others use the file system too, a second walk outside of DIR= resolves the
 import json
 import os
 import struct
+import subprocess
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from collectors.host import statx
+from collectors.recorder.process import BINARY
 
 SECONDS = 3.0
 ENTRIES = 1_000_000
@@ -144,11 +147,30 @@ def inodes_of_requests(recording: Path, numbers: Sequence[str] | None = None, mo
     requests: Counter[int] = Counter()
     size: Counter[int] = Counter()
     try:
-        with recording.open("rb") as file:
+        with _unpacked(recording) as file:
             _count_inodes(file, numbers, requests, size)
     except (OSError, ValueError, KeyError, TypeError, struct.error):  # not recorded, or cut off in its head
         pass
     return {inode for counted in (requests, size) for inode, _ in counted.most_common(most)}
+
+
+@contextmanager
+def _unpacked(recording: Path) -> Iterator[IO[bytes]]:
+    """Yield the recorder's table, without packing."""
+    with recording.open("rb") as file:
+        if file.read(8) != b"SKMREC02":
+            file.seek(0)
+            yield file
+            return
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
+        argv = [str(BINARY), "--unpack", "-"]
+        unpacker = subprocess.Popen(argv, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    with unpacker:
+        assert unpacker.stdout is not None
+        try:
+            yield unpacker.stdout
+        finally:
+            unpacker.kill()  # all that is wanted may have been read before the end
 
 
 def _number(dev: str) -> int:
@@ -157,7 +179,7 @@ def _number(dev: str) -> int:
 
 
 def _count_inodes(
-    file: BinaryIO, numbers: Sequence[str] | None, requests: Counter[int], size: Counter[int]
+    file: IO[bytes], numbers: Sequence[str] | None, requests: Counter[int], size: Counter[int]
 ) -> None:
     """Count requests and bytes per inode. Raises ValueError and others if the header is damaged."""
     head = file.read(16)
@@ -167,7 +189,7 @@ def _count_inodes(
     about = json.loads(file.read(length))
     layout, order = _layout(about)
     wanted = None if numbers is None else {_number(dev) for dev in numbers}
-    file.seek((16 + length + 7) // 8 * 8)
+    file.read(-length % 8)
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline and len(size) < INODES:
         part = file.read(layout.size * 4096)

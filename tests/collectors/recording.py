@@ -90,6 +90,8 @@ class Recording:
 def read_table(path: Path) -> tuple[dict[str, Any], npt.NDArray[np.void]]:
     """Return header and records of a .rec file. Fails on a partial last record, which is a defect."""
     data = path.read_bytes()
+    if data[:8] == b"SKMREC02":
+        data = subprocess.run([RECORDER, "--unpack", path], check=True, capture_output=True).stdout
     assert data[:8] == b"SKMREC01"
     length = int.from_bytes(data[8:12], "little")
     header: dict[str, Any] = json.loads(data[16 : 16 + length])
