@@ -38,7 +38,7 @@ class Scope:
 
     raw: Path  # the run's directory raw/
     janitor: Janitor
-    room_bytes: int  # ROOM=: the largest size of the recording
+    room_bytes: int  # ROOM= or MAX=: the largest size of the recording
     programs: Sequence[With] = ()  # WITH=
     # "major:minor" of the file systems under test, or the directory where one will be mounted
     target: Sequence[str] | Path = ()
@@ -48,6 +48,7 @@ class Scope:
     owner_uid: int = 0  # the user who may have the time bins cut, as root may
     addresses: bool = False  # ADDRESSES=1: kernel addresses may be written
     layers: Layers = field(default_factory=Layers)  # the disks, the volumes above, and what else there is
+    ends_at_max: bool = False  # MAX=: the recording ends before it is larger
 
 
 class Setting(NamedTuple):

@@ -130,6 +130,7 @@ def _scope(
         owner_uid=owner().uid,
         addresses=options.addresses,
         layers=subject.stack.layers,
+        ends_at_max=options.ends_at_max,
     )
 
 

@@ -19,6 +19,7 @@ from collectors.trace.past import Past
 _READ_BYTES = 1 << 20  # of a file, per call
 _NAME_LETTERS = 40
 _LINE_LETTERS = 110
+LONG_SECONDS = 30.0  # from here on a line says how the recording grows
 # Bound of the speed ratio to the earlier run, and the phases' duration from which on the ratio is used.
 _RATIO_MOST = 10.0
 _RATIO_SECONDS = 1.0
@@ -144,28 +145,58 @@ def duration(seconds: float) -> str:
     return f"{rounded_s // 3600} h {rounded_s % 3600 // 60} min"
 
 
-class Progress:
-    """The progress line: rewritten each second on a terminal, printed every 10 s elsewhere."""
+class ProgressLine:
+    """A line that is rewritten each second on a terminal, and printed every 10 s elsewhere."""
 
-    def __init__(self, phases: Phases, estimate: Estimate, log: Callable[[str], None]) -> None:
-        self._phases = phases
-        self._estimate = estimate
+    def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
         self._tty = sys.stderr.isatty()
         self._shown_seconds = 0.0
 
-    def __call__(self, seconds: float) -> None:
-        """Show the line, if it is due. seconds: the elapsed time of the workload."""
+    def show(self, seconds: float, line: Callable[[], str]) -> None:
+        """Show the line, if it is due. seconds: the elapsed time."""
         every = 1.0 if self._tty else 10.0
         if seconds - self._shown_seconds < every:
             return
         self._shown_seconds = seconds
-        line = self.line(seconds, time.monotonic_ns())
+        text = line()
         if self._tty:
-            show(line)
+            show(text)
         else:
-            tell(line)
-        self._log(line)
+            tell(text)
+        self._log(text)
+
+    def end(self) -> None:
+        """Clear the line on a terminal."""
+        if self._tty and self._shown_seconds:
+            show("")
+
+
+def with_growth(line: str, seconds: float, growth: str) -> str:
+    """Return the line, of a long run with the recording's size and rate behind it, where both have space."""
+    long = f"{line}, {growth}"
+    return long if growth and seconds >= LONG_SECONDS and len(long) <= _LINE_LETTERS else line
+
+
+class Progress:
+    """The progress line of a workload."""
+
+    def __init__(
+        self,
+        phases: Phases,
+        estimate: Estimate,
+        log: Callable[[str], None],
+        growth: Callable[[], str] = lambda: "",
+    ) -> None:
+        """Growth: what to say of the recording's size."""
+        self._phases = phases
+        self._estimate = estimate
+        self._line = ProgressLine(log)
+        self._growth = growth
+
+    def __call__(self, seconds: float) -> None:
+        """Show the line, if it is due. seconds: the elapsed time of the workload."""
+        self._line.show(seconds, lambda: self.line(seconds, time.monotonic_ns()))
 
     def line(self, seconds: float, now_ns: int) -> str:
         """Return the line for an elapsed time and a moment (CLOCK_MONOTONIC)."""
@@ -181,9 +212,9 @@ class Progress:
         over = f", {len(done)} phase{'s' if len(done) > 1 else ''} done" if done else ""
         if done and now is None:
             over += f", last: {done[-1][0]}"
-        return f"  {'workload':<9} {duration(seconds)}{running}{over}{remains}"[:_LINE_LETTERS]
+        line = f"  {'workload':<9} {duration(seconds)}{running}{over}{remains}"[:_LINE_LETTERS]
+        return with_growth(line, seconds, self._growth())
 
     def end(self) -> None:
         """Clear the line on a terminal."""
-        if self._tty and self._shown_seconds:
-            show("")
+        self._line.end()

@@ -32,7 +32,7 @@ class Recording:
         self._emulated: EmulatedDisks | None = None
         self._room: Room | None = None
         self._stack: Stack | None = None
-        self._is_out_of_room = False
+        self.is_out_of_room = False  # recording has stopped at ROOM=, MAX= or the floor of free space
         self._is_cut_short = False  # the recorder could not write everything
 
     @property
@@ -61,7 +61,7 @@ class Recording:
 
     def _start(self, collect: Sequence[str], scope: Scope) -> None:
         context, run = self._context, self._context.run
-        self._room = Room(run.directory, scope.room_bytes)
+        self._room = Room(run.directory, scope.room_bytes, ends_at_max=scope.ends_at_max)
         if scope.programs:
             labels = " ".join(program.label for program in scope.programs)
             with context.step("with", f"{labels}: compiling and attaching", "with_s"):
@@ -123,17 +123,22 @@ class Recording:
         return not any(running.failed and running.is_main for running in self._running)
 
     def _check_room(self) -> None:
-        """Stop all writing to the recording once ROOM= is reached, or the run's disk is nearly full."""
+        """Stop all writing to the recording at ROOM= or MAX=, or when the run's disk is nearly full."""
         limit = self._room.limit_met() if self._room is not None else None
-        if limit is None or self._is_out_of_room:
+        if limit is None or self.is_out_of_room:
             return
-        self._is_out_of_room = True
+        self.is_out_of_room = True
         self._context.warn(f"the recording stops here, as {limit}")
         for running in reversed(self._running):
             try:
                 running.end_for_room()
             except UserError as error:
                 self._context.warn(error.message)
+
+    def growth(self) -> str:
+        """Return the recording's size, rate and forecast as a part of a progress line; "": nothing to say."""
+        growth = self._room.growth() if self._room is not None and not self.is_out_of_room else None
+        return growth.text if growth is not None else ""
 
     def stop(self, workload_pid: int | None) -> None:
         """Stop all collectors and keep what they recorded; ^C does not cut this short.
@@ -185,7 +190,7 @@ class Recording:
             losses |= part
         self._context.run.write_losses(losses)
         limit = limit_met_by_recorder(losses)
-        if limit is not None and not self._is_out_of_room:
+        if limit is not None and not self.is_out_of_room:
             self._context.warn(f"the recording is cut short, as {limit}")
         is_short = not losses["complete"]
         for name, entry in entries.items():

@@ -13,6 +13,7 @@ from collectors.privilege import reach
 from collectors.privilege.sudo import owner
 from collectors.trace import mounted_layout, sysinfo
 from collectors.trace.context import RunContext, ended_in_order, first_facts, new_run, sweep
+from collectors.trace.progress import LONG_SECONDS, ProgressLine, duration, with_growth
 from collectors.trace.recording import Recording
 from collectors.trace.run_dir import RunDirectory
 from collectors.trace.stack import Stack
@@ -60,7 +61,7 @@ def _watch(context: RunContext, options: Options, graph: Graph, janitor: Janitor
     recording = Recording(context)
     stack.callback(recording.kill)
     recording.start(options.collect, _scope(context.run, options, devices, filesystems, janitor), devices)
-    _wait(context, recording, node.disk, options.secs)
+    _wait(context, recording, node.disk, options)
     recording.stop(None)
     context.run.note_own_files(blockdev.filesystem_number(context.run.path))
     _read_layout(context, devices)
@@ -146,24 +147,38 @@ def _scope(
         owner_uid=owner().uid,
         addresses=options.addresses,
         layers=devices.layers,
+        ends_at_max=options.ends_at_max,
     )
 
 
-def _wait(context: RunContext, recording: Recording, disk: str, seconds: float) -> None:
-    """Wait for so many seconds, until ^C, or until the recording fails: the run's only phase."""
-    run = context.run
+def _wait(context: RunContext, recording: Recording, disk: str, options: Options) -> None:
+    """Wait for SECS seconds, until ^C, MAX=, or until the recording fails: the run's only phase."""
+    run, seconds = context.run, options.secs
+    line = ProgressLine(context.log)
     from_ns = context.cut_bins()
     start_ns = time.monotonic_ns()
     context.say("watch", f"{disk} for {seconds:g} s (^C ends it early)")
     try:
         while (left_s := seconds - (time.monotonic_ns() - start_ns) / 1e9) > 0 and recording.poll():
+            if options.ends_at_max and recording.is_out_of_room:
+                run.warn(f"ended at MAX=, after {seconds - left_s:.1f} of {seconds:g} s")
+                break
+            _show_progress(line, recording, seconds, seconds - left_s)
             time.sleep(min(left_s, 0.5))
     except KeyboardInterrupt:
         run.warn(f"ended early by the user, after {(time.monotonic_ns() - start_ns) / 1e9:.1f} s")
     signals.hold()
+    line.end()
     end_ns = time.monotonic_ns()
     run.phase("watch", start_ns, end_ns, from_ns, context.cut_bins())
     run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
+
+
+def _show_progress(line: ProgressLine, recording: Recording, seconds: float, so_far_s: float) -> None:
+    """Show how far a long watch is, and how its recording grows."""
+    if (growth := recording.growth()) and so_far_s >= LONG_SECONDS:
+        text = f"  {'watch':<9} {duration(so_far_s)} of {duration(seconds)}"
+        line.show(so_far_s, lambda: with_growth(text, so_far_s, growth))
 
 
 def _read_layout(context: RunContext, devices: Stack) -> None:

@@ -83,7 +83,7 @@ def run_workload(
     environment = _environment(plan, directory, server, results, context.cut_socket)
     signals.hold()  # workload_process.run() releases: from here on ^C ends a workload that has begun
     context.say("workload", plan.options.cmd if plan.options.cmd is not None else " ".join(argv))
-    progress = _progress(context, plan)
+    progress = _progress(context, plan, recording)
     output = run.raw / "workload.out"
     has_disk_file = plan.filesystem is not None and has_files(plan.disks)
     scratch = scratch_directory() if has_disk_file and not guest.inside() else None
@@ -126,14 +126,14 @@ def run_workload(
     return ended
 
 
-def _progress(context: RunContext, plan: Plan) -> Progress:
+def _progress(context: RunContext, plan: Plan, recording: Recording) -> Progress:
     """Return the progress line. Its estimate is from the last run with the same options, or the plan."""
     run = context.run
     emulated = run.facts["machine"].get("vm", {}).get("accel") == "tcg"  # of unknown speed
     with as_user(owner()):
         last_run = past.find(runs_home() / "runs", run.facts)
     estimate = Estimate(None if emulated else plan.est_seconds, last_run)
-    return Progress(Phases(run.phases, run.phases_begun), estimate, context.log)
+    return Progress(Phases(run.phases, run.phases_begun), estimate, context.log, recording.growth)
 
 
 def _check_room(output: Path, most_bytes: int, scratch: Path | None) -> None:

@@ -203,3 +203,13 @@ def test_broken_runs_are_not_used_for_estimates(tmp_path: Path, text: str) -> No
 def test_durations_are_readable() -> None:
     said = [duration(seconds) for seconds in (0.2, 299.4, 300, 310, 3599, 3600, 7512)]
     assert said == ["0 s", "299 s", "5 min 0 s", "5 min 10 s", "59 min 59 s", "1 h 0 min", "2 h 5 min"]
+
+
+def test_recording_is_shown_in_a_long_run(files: tuple[Path, Path]) -> None:
+    growth = "recording 3.1M/s, 1.2G of 20G; full in 1 h 40 min"
+    said: list[str] = []
+    progress = Progress(Phases(*files), Estimate(120), said.append, lambda: growth)
+    assert progress.line(29, 10 * SECOND) == "  workload  29 s, about 91 s to go"
+    assert progress.line(31, 10 * SECOND) == f"  workload  31 s, about 89 s to go, {growth}"
+    write(files[1], begun("a phase with a name that is rather long", 10))
+    assert len(line := progress.line(31, 44 * SECOND)) <= 110 and "recording" not in line

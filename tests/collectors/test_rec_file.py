@@ -15,7 +15,7 @@ import pytest
 from tests.collectors.loop_disk import MIB, loop_disk, tmpfs
 from tests.collectors.recording import RECORDER, needs_btf, read_table, recording
 from tests.collectors.sessions import wait_for
-from tests.collectors.test_block_faults import load
+from tests.collectors.test_block_faults import FIO, load
 from tests.marks import needs_root
 
 HEAD = struct.Struct("<II")  # packed_bytes, raw_bytes
@@ -118,8 +118,8 @@ def test_killed_recorder_loses_at_most_a_second(tmp_path: Path) -> None:
     """Killed at some moment, while requests come in all the time."""
     with tmpfs(tmp_path / "ram", "80M") as ram, loop_disk(ram / "image", 64 * MIB) as disk:
         with recording(tmp_path / "out", "--collect", "block,counters", "--disk", disk.name) as run:
-            words = ["fio", "--name=load", "--direct=1", "--allow_file_create=0", f"--filename={disk.path}",
-                     "--rw=randread", "--bs=4k", "--rate_iops=500", "--time_based", "--runtime=60"]  # fmt: skip
+            words = [*FIO, f"--filename={disk.path}", "--rw=randread", "--bs=4k", "--rate_iops=500",
+                     "--time_based", "--runtime=60"]  # fmt: skip
             with subprocess.Popen(words, stdout=subprocess.DEVNULL) as fio:
                 wait_for(lambda: len(read_table(run.out / "block.rec")[1]) > 500)
                 time.sleep(0.77)
@@ -144,7 +144,7 @@ def test_killed_recorder_loses_at_most_a_second(tmp_path: Path) -> None:
 @needs_root
 @needs_btf
 def test_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
-    """Blocks before the disk was full are whole, those that fit again later are there, and the sum is exact."""
+    """Blocks before the disk was full are whole, those that fit again are there, and the sum is exact."""
     with (
         loop_disk(tmp_path / "image", 64 * MIB) as disk,
         tmpfs(tmp_path / "small", "512k") as small,

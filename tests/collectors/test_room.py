@@ -249,6 +249,75 @@ class TestRoom:
         there.close()
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of Room, as one number to set."""
+    now = [100.0]
+    monkeypatch.setattr("collectors.trace.room.time.monotonic", lambda: now[0])
+    return now
+
+
+def grow(there: Room, folder: Path, now: list[float], seconds: int, step_bytes: int) -> list[str | None]:
+    """Let a file grow for so many seconds; what the room says each second."""
+    said = []
+    for _ in range(seconds):
+        with (folder / "table").open("ab") as file:
+            file.write(b"x" * step_bytes)
+        now[0] += 1
+        said.append(there.limit_met())
+    return said
+
+
+def test_growth_has_rate_and_forecast(tmp_path: Path, clock: list[float]) -> None:
+    there = Room(tmp_path, most_bytes=64 << 20, floor_bytes=0)
+    assert there.growth() is None
+    assert grow(there, tmp_path, clock, 1, 0) == [None]
+    assert there.growth() is None
+    grow(there, tmp_path, clock, 5, 1 << 20)
+    growth = there.growth()
+    assert growth is not None
+    assert (growth.size_bytes, growth.bytes_per_s, growth.left_bytes) == (5 << 20, 1 << 20, 59 << 20)
+    assert growth.text == "recording 1M/s, 5M of 64M; full in 59 s"
+    grow(there, tmp_path, clock, 30, 1 << 10)  # the rate is that of the last ten seconds
+    growth = there.growth()
+    assert growth is not None and growth.bytes_per_s == 1024
+    assert growth.text == "recording 1K/s, 5M of 64M; full in 16 h 46 min"
+    grow(there, tmp_path, clock, 30, 0)
+    growth = there.growth()
+    assert growth is not None and growth.text == ""
+    there.close()
+
+
+def test_forecast_knows_the_floor(tmp_path: Path, clock: list[float]) -> None:
+    free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
+    there = Room(tmp_path, most_bytes=1 << 60, floor_bytes=free - (256 << 20))
+    grow(there, tmp_path, clock, 3, 1 << 20)
+    growth = there.growth()
+    there.close()
+    assert growth is not None
+    assert growth.left_bytes <= 256 << 20
+    assert "of 1048576T; full in " in growth.text
+
+
+def test_max_is_met_before_it_is_reached(tmp_path: Path, clock: list[float]) -> None:
+    """By two seconds of growth: the recorder writes on until it is stopped."""
+    for step_bytes, seconds in ((1 << 20, 8), (2 << 20, 3)):
+        folder = tmp_path / str(step_bytes)
+        folder.mkdir()
+        there = Room(folder, most_bytes=10 << 20, floor_bytes=0, ends_at_max=True)
+        said = grow(there, folder, clock, 10, step_bytes)
+        there.close()
+        assert said[: seconds - 1] == [None] * (seconds - 1)
+        assert said[seconds - 1] == "the run is about to be larger than MAX=10M"
+
+
+def test_max_is_met_by_a_recorder_that_stopped_below_it(tmp_path: Path, clock: list[float]) -> None:
+    """Its next block did not fit: the file stays some blocks below."""
+    there = Room(tmp_path, most_bytes=10 << 20, floor_bytes=0, ends_at_max=True)
+    assert grow(there, tmp_path, clock, 1, (10 << 20) - (256 << 10))[0] is not None
+    there.close()
+
+
 def test_missing_room_entry_is_no_error() -> None:
     for losses in (
         {},

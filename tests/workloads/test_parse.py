@@ -306,6 +306,20 @@ def test_room_and_addresses_are_parsed() -> None:
         assert parse(job, **given, ADDRESSES="0").addresses is False
 
 
+def test_max_is_the_size_at_which_recording_ends() -> None:
+    device = {"DEV": sorted(os.listdir("/sys/class/block"))[0]}
+    for job, given in (("trace", TRACE), ("watch", device)):
+        assert parse(job, **given).ends_at_max is False
+        parsed = parse(job, **given, MAX="20G")
+        assert (parsed.room_bytes, parsed.ends_at_max) == (20 << 30, True)
+    with pytest.raises(OptionError, match="MAX=1K is too small: at least 1M"):
+        parse(**TRACE, MAX="1K")
+    with pytest.raises(OptionError, match="MAX contradicts ROOM"):
+        parse(**TRACE, MAX="1G", ROOM="1G")
+    with pytest.raises(OptionError, match="MAX contradicts SECS=0"):
+        parse("watch", **device, SECS="0", MAX="1G")
+
+
 def test_sync_is_for_what_others_use() -> None:
     device = {"DEV": sorted(os.listdir("/sys/class/block"))[0]}
     assert parse("watch", **device).sync is False

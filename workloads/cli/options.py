@@ -44,6 +44,7 @@ VARIABLES = {
     "ERASE": "the device names of DISK and JOURNAL again, to allow formatting these devices",
     "OUT": "the run directory to make (default runs/TIME-FS-WL); of export: the directory to make",
     "NAME": "name of the run in titles and in runs/TIME-NAME: at most 40 characters; which study",
+    "MAX": "end the recording at this size (20G), before anything is lost; a watch ends there",
     "ROOM": "largest size of the recording (default 16G); at that size recording ends, the run goes on",
     "GROUP": "a group of yours that may read the run directory; by default nobody else may",
     "SYNC": "1: write back the file systems of DIR or DEV first; 0: leave them alone (default)",
@@ -96,13 +97,16 @@ ALLOWING = (
     *("ADDRESSES", "DIRTY"),
 )
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
-    "trace": _TRACE,
+    "trace": (*_TRACE, "MAX"),
     "sweep": (*_TRACE, *_SWEEP),
     "study": STUDY_WORDS,
     "verify": VERIFY_WORDS,
-    "plan": (*_TRACE, *_SWEEP, "STUDY", "RUN", "FINDING"),
+    "plan": (*_TRACE, "MAX", *_SWEEP, "STUDY", "RUN", "FINDING"),
     "worker": ("ON", "TLS", *ALLOWING),
-    "watch": ("DEV", "SECS", "EVERY", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES", "SYNC"),
+    "watch": (
+        *("DEV", "SECS", "EVERY", "COLLECT", "WITH", "OUT", "NAME", "MAX", "ROOM", "GROUP", "ADDRESSES"),
+        "SYNC",
+    ),
     "report": ("RUN", "LOCKS", "MODEL", "BY"),
     "movie": ("RUN", "BY"),
     "export": ("RUN", "TO", "OUT"),
@@ -187,7 +191,8 @@ class Options:
     runs: tuple[str, ...] = ()
     trace: str | None = None
     to: str | None = None
-    room_bytes: int = ROOM_BYTES
+    room_bytes: int = ROOM_BYTES  # of ROOM= or MAX=
+    ends_at_max: bool = False  # MAX= was given
     group: str | None = None
     addresses: bool = False
     sync: bool = False  # write back the file system before recording

@@ -84,6 +84,12 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
         raise OptionError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
     if "EVERY" in given and options.secs:
         raise OptionError("EVERY is the length of a window of SECS=0: add SECS=0, or leave it out")
+    if "MAX" in given and "ROOM" in given:
+        raise OptionError("MAX contradicts ROOM: each is the largest size of the recording; drop one")
+    if "MAX" in given and not options.secs:
+        raise OptionError(
+            "MAX contradicts SECS=0: only the last windows are kept, and ROOM is their size; leave MAX out"
+        )
     if job == "worker" and (options.on is None or options.on.address is None):
         raise OptionError(
             "worker needs a scheduler: add ON=tls://HOST:PORT, and TLS= with this machine's certificates"
@@ -542,6 +548,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "LOCKS": _locks,
     "MODEL": parse_model,
     "BY": _by,
+    "MAX": lambda text: {"room_bytes": _size("MAX", text, _MIN_ROOM_BYTES), "ends_at_max": True},
     "ROOM": lambda text: {"room_bytes": _size("ROOM", text, _MIN_ROOM_BYTES)},
     "GROUP": _group,
     "ADDRESSES": _addresses,
