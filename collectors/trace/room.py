@@ -25,7 +25,7 @@ _CHECK_SECONDS = 1.0
 _RATE_SECONDS = 10.0
 _FORECAST_SECONDS = 100 * 3600  # beyond, a forecast says nothing
 # MAX= is met before the size is reached, by what two more checks may find, and at least by some blocks of the
-# recorder: so nothing is lost for want of room.
+# recorder: so a watch, which ends then, loses nothing for want of room.
 _AHEAD_SECONDS = 2.0
 _AHEAD_BYTES = 512 << 10
 

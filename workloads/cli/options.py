@@ -44,7 +44,7 @@ VARIABLES = {
     "ERASE": "the device names of DISK and JOURNAL again, to allow formatting these devices",
     "OUT": "the run directory to make (default runs/TIME-FS-WL); of export: the directory to make",
     "NAME": "name of the run in titles and in runs/TIME-NAME: at most 40 characters; which study",
-    "MAX": "end the recording at this size (20G), before anything is lost; a watch ends there",
+    "MAX": "end the recording at this size (20G): a watch ends just before it, a workload goes on",
     "ROOM": "largest size of the recording (default 16G); at that size recording ends, the run goes on",
     "GROUP": "a group of yours that may read the run directory; by default nobody else may",
     "SYNC": "1: write back the file systems of DIR or DEV first; 0: leave them alone (default)",
