@@ -70,7 +70,7 @@ def test_traced_workload_goes_on_without_recording(tmp_path: Path) -> None:
     with loop_disk(tmp_path / "image", 64 * MIB) as disk, reader(disk.path):
         command = "i=0; while [ $i -lt 20 ]; do sleep 1; i=$((i+1)); done; touch done"
         words = {"DIR": str(home), "DEV": disk.name, "CMD": command, "COLLECT": "block", "MAX": "3M"}
-        job = Job("trace", tmp_path / "run", **words)
+        job = Job("trace", tmp_path / "run", None, **words)
         assert job.end() == 0, job.said
     assert (home / "done").exists()
     check(job.run)
