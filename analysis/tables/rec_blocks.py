@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Packed records of a .rec file: blocks of `u32 packed_bytes; u32 raw_bytes; zstd frame of records` to EOF.
 
-A block that the file's end cuts off (recorder killed) is torn: the file counts as ended before it. All sizes
-are checked before anything is unpacked: a stranger may have made them.
+A block that the file's end cuts off (recorder killed) is torn, and zeros follow the last block after a crash
+of the machine: the file counts as ended before them. All sizes are checked before anything is unpacked: a
+stranger may have made them.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def count_packed(path: Path, offset: int, file_bytes: int, record_bytes: int) ->
             if len(head) < HEAD.size:
                 break
             packed, raw = HEAD.unpack(head)
+            if packed == raw == 0:
+                break  # a machine that crashed leaves zeros where the file had grown
             _check(packed, raw, record_bytes, path.name)
             if packed > file_bytes - offset - HEAD.size:
                 break

@@ -95,6 +95,15 @@ def test_torn_last_block_is_left_out_at_each_of_its_bytes(tmp_path: Path) -> Non
         assert read(path, 64) == first
 
 
+def test_zeros_after_a_crash_of_the_machine_are_left_out(tmp_path: Path) -> None:
+    rows = [(i, i) for i in range(100)]
+    path = tmp_path / "t.rec"
+    path.write_bytes(header() + block(rows) + bytes(4096))
+    recording = open_recording(path, "t")
+    assert (recording.rows, recording.truncated_bytes) == (100, 4096)
+    assert read(path, 64) == rows
+
+
 def test_blocks_of_several_files_are_one_table(tmp_path: Path) -> None:
     path = tmp_path / "t.rec"
     path.write_bytes(header() + block([(1, 2)]) + block([(3, 4), (5, 6)]))
