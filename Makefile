@@ -38,7 +38,7 @@ override SETUP := $(if $(filter $(TEST_JOBS),$(MAKECMDGOALS)),test,$(if $(strip 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: trace watch sweep study verify worker report movie export compare query import plan doctor list help check test test-all lint bench clean setup build kernels
+.PHONY: trace watch sweep study verify worker report movie export compare query import plan doctor list help check test test-all lint bench clean setup build kernels install uninstall
 
 # --- the jobs: collectors/front/help.py describes them -------------------------------------------------
 trace watch sweep study verify: build
@@ -47,32 +47,10 @@ trace watch sweep study verify: build
 worker: build
 	$(Q)$(PYTHON) -B -m collectors.cluster.worker
 
-# MODEL=: analysis/ gets the drive's parameters as a file. Started by root, it reads the file as the run's owner: hence 644.
-# In /tmp nobody else can replace the file, as they could in a TMPDIR of the user behind sudo.
-report: $(if $(filter MODEL,$(GIVEN)),build/drive-cost) | setup
-	$(Q)drive=; if [ -n "$${SEEKMETER_MODEL-}" ]; then drive=$$(mktemp -p /tmp); trap 'rm -f "$$drive"' EXIT; \
-		[ "$$EUID" != 0 ] || chmod 644 "$$drive"; $(PYTHON) -m workloads.drives "$$SEEKMETER_MODEL" > "$$drive"; fi; \
-	$(PYTHON) -m analysis report $${SEEKMETER_LOCKS:+--locks="$$SEEKMETER_LOCKS"} \
-		$${SEEKMETER_BY:+--by="$$SEEKMETER_BY"} $${drive:+--model="$$drive"} "$${SEEKMETER_RUN:-runs/latest}"
-
-movie: | setup
-	$(Q)$(PYTHON) -m analysis movie $${SEEKMETER_BY:+--by="$$SEEKMETER_BY"} "$${SEEKMETER_RUN:-runs/latest}"
-
-export: | setup
-	$(Q)$(PYTHON) -m analysis export $${SEEKMETER_TO:+--to="$$SEEKMETER_TO"} \
-		$${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} "$${SEEKMETER_RUN:-runs/latest}"
-
-compare: | setup
-	$(Q)$(PYTHON) -m analysis compare $${SEEKMETER_GATE:+--gate="$$SEEKMETER_GATE"} \
-		$${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} --runs="$${SEEKMETER_RUNS-}"
-
-query: | setup
-	$(Q)runs="$${SEEKMETER_RUN:-runs/latest}"; [ -z "$${SEEKMETER_RUNS-}" ] || runs="--runs=$$SEEKMETER_RUNS"; \
-	$(PYTHON) -m analysis query $${SEEKMETER_FORMAT:+--format="$$SEEKMETER_FORMAT"} \
-		$${SEEKMETER_WINDOW:+--window="$$SEEKMETER_WINDOW"} $${SEEKMETER_SQL:+--sql="$$SEEKMETER_SQL"} "$$runs"
-
-import: build/import-blktrace build/text-to-blktrace | setup
-	$(Q)$(PYTHON) -m analysis import $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} "$${SEEKMETER_TRACE-}"
+report: $(if $(filter MODEL,$(GIVEN)),build/drive-cost)
+import: build/import-blktrace build/text-to-blktrace
+report movie export compare query import: | setup
+	$(Q)$(CLEAN) collectors/front/analyse.sh $@
 
 plan:
 	$(Q)$(PLAIN_PYTHON) -m collectors plan
@@ -100,8 +78,14 @@ bench: build
 kernels: build
 	$(Q)$(PYTHON) -m collectors.vm.kernel_table
 
+# In the build of a package the builder installs what it needs.
 setup:
-	$(Q)collectors/front/setup.sh $(SETUP)
+	$(Q)[ -n "$${SEEKMETER_NO_SETUP-}" ] || collectors/front/setup.sh $(SETUP)
+
+install: build
+install uninstall:
+	$(if $(SEEKMETER_WORDS),$(Q)$(PLAIN_PYTHON) -m collectors.front.check $@)
+	$(Q)$(CLEAN) collectors/front/install.sh $@
 
 clean:
 	$(if $(SEEKMETER_WORDS),$(Q)$(PLAIN_PYTHON) -m collectors.front.check $@)

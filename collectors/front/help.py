@@ -35,9 +35,16 @@ JOBS = {
     "bench": "measure what tracing costs, how late an emulated disk is, and how fast a report is",
     "kernels": "ask doctor inside each of Debian's kernels, write the table in docs/KERNELS.md",
     "setup": "install the packages that jobs need, naming them first",
+    "install": "install the command seekmeter, its man page and completions: PREFIX=, DESTDIR= for packages",
+    "uninstall": "remove what install installed, and the Python packages there; never runs/",
     "clean": "remove build/ (never runs/)",
     "build": "compile the BPF programs, the recorder, the workload generators and the drive server",
 }
+# Jobs of the source tree, which an installed seekmeter does not have.
+OF_TREE = (
+    *("worker", "check", "test", "test-all", "lint", "bench", "kernels", "clean", "build"),
+    *("install", "uninstall"),
+)
 _HEAD = """\
 Seekmeter: why is this file system slow here?  make JOB VARIABLE=value ...
 

@@ -32,6 +32,10 @@ libjansson-dev {include}/jansson.h
 util-linux     flock
 mount          losetup
 '
+for_installed='
+util-linux     flock
+mount          losetup
+'
 for_vm='
 qemu-system-x86 qemu-system-{machine}
 busybox-static {static}/busybox
@@ -210,6 +214,7 @@ setup() {
 		python=$(find_python) || cannot "no Python 3.11 or newer was found: install one (Debian 12 has it)"
 	fi
 	where=$(check_options "$python" "$2") || exit $?
+	[ -e Makefile ] || list=$for_installed # an installation has nothing to compile
 	[ "$1" = run ] || list+=$for_cluster
 	[ "$1" != test ] || list+=$for_test$for_vm
 	[ "$where" != vm ] || list+=$for_vm

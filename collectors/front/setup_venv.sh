@@ -39,6 +39,7 @@ fi
 # The installed size was measured when the list was made, and is in its first lines.
 size=$(sed -n 's/^# Installed: \([0-9]* MB\).*/\1/p' "$list")
 echo "seekmeter: installing the Python packages of $list into .venv ($(grep -c == "$list") packages, $size in all)" >&2
+mkdir -p "$(readlink -m .venv)" || cannot "could not make .venv (above is why)" # it may be a link to another place
 # Update in place where pip works, so that another shell can go on using .venv.
 .venv/bin/python -m pip --version >/dev/null 2>&1 || "$python" -m venv --clear .venv ||
 	cannot "could not make .venv (above is why)"

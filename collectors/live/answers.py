@@ -9,14 +9,13 @@ import tempfile
 from dataclasses import dataclass
 
 from collectors.live.windows import Window
-from collectors.privilege.sudo import TREE
-from collectors.sweep.run_task import PYTHON
+from collectors.privilege.sudo import command_of
 from workloads.system.visible import visible
 
 _BYTES_MOST = 64 << 10  # of the text; an answer has at most 40 lines of 80 characters
 _PATIENCE_SECONDS = 5.0
 _PRIORITY = ("nice", "-n", "19")  # the watched programs come first
-ANSWER = (*_PRIORITY, *PYTHON, "-m", "analysis", "answer")
+ANSWER = (*_PRIORITY, *command_of("analysis", "answer"))
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,6 @@ class Answers:
         self._text.truncate()
         self._process = subprocess.Popen(
             [*self._command, str(self._window.path)],
-            cwd=TREE,
             stdin=subprocess.DEVNULL,
             stdout=self._text,
             stderr=self._text,

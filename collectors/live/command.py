@@ -15,9 +15,8 @@ from collectors.host.console import tell
 from collectors.live.answers import Answer, Answers
 from collectors.live.screen import Screen
 from collectors.live.windows import KEPT, Span, Window, Windows
-from collectors.privilege.sudo import check_root, owner
+from collectors.privilege.sudo import check_root, command_of, owner
 from collectors.sweep import trace_process
-from collectors.sweep.run_task import PYTHON
 from collectors.sweep.trace_process import TraceProcess
 from collectors.trace import watch
 from workloads.cli.options import Options
@@ -25,7 +24,7 @@ from workloads.system import device_graph
 from workloads.system.errors import MachineError, UserError
 from workloads.system.units import show_cpus, show_size
 
-_WATCH = (*PYTHON, "-m", "collectors", "watch")
+_WATCH = command_of("collectors", "watch")
 _OF_LIVE = ("EVERY", "OUT")  # words that the windows do not get
 
 

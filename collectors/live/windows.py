@@ -17,7 +17,7 @@ from typing import Any
 
 from collectors.host.json_file import read_json
 from collectors.privilege import ownership
-from collectors.privilege.sudo import TREE, Owner
+from collectors.privilege.sudo import Owner, runs_home
 from workloads.system import private
 from workloads.system.errors import MachineError, OptionError
 from workloads.system.private import Kind
@@ -143,7 +143,7 @@ def _seconds(clock: Any, name: str) -> float | None:
 
 def _new_path(disk: str) -> Path:
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", disk)
-    path = TREE / "runs" / f"{time.strftime('%Y%m%d-%H%M%S')}-watch-{safe}"
+    path = runs_home() / "runs" / f"{time.strftime('%Y%m%d-%H%M%S')}-watch-{safe}"
     if os.path.lexists(path):
         raise MachineError(f"{path} exists: wait a second")
     return path

@@ -5,12 +5,11 @@ import json
 import os
 import select
 import subprocess
-import sys
 from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
-from collectors.privilege.sudo import TREE
+from collectors.privilege.sudo import command_of
 
 _ANSWER_SECONDS = 20.0
 _ANSWER_BYTES = 64 << 10
@@ -59,8 +58,7 @@ class UserNames:
         self._known: dict[tuple[str, int, int], str | None] = {}
         self.not_answered = 0
         self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
-            [sys.executable, "-B", "-m", "collectors.perf.user_names"],
-            cwd=TREE,
+            command_of("collectors.perf.user_names"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -70,8 +70,7 @@ def _user() -> Owner | None:
 
 def _of_workloads() -> list[tuple[Path, int]]:
     """Return every generator and data set: any generator may start another one, and read any data set."""
-    sources = (TREE / "workloads/generators").glob("*.c")
-    programs = [(TREE / "build/generators" / path.stem, _RUN) for path in sources]
+    programs = [(path, _RUN) for path in sorted((TREE / "build/generators").glob("*"))]
     return [*programs, *((path, _READ) for path in (TREE / "workloads/datasets").iterdir())]
 
 

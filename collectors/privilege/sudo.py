@@ -27,6 +27,27 @@ WHY = {
     "watch": "tracing",
 }
 TREE = Path(__file__).resolve().parents[2]
+START = TREE / "collectors/front/start.py"
+_RUNS_IN = "SEEKMETER_RUNS_IN"
+
+
+def runs_home() -> Path:
+    """Return the directory that runs/ lies in: the tree; where Seekmeter is installed, the user's directory.
+
+    The command `seekmeter` of an installation sets it (collectors/front/installed.sh).
+    """
+    return Path(os.path.abspath(os.environ.get(_RUNS_IN) or TREE))
+
+
+def runs_are_in_tree() -> bool:
+    """Return whether runs/ lies in the tree, so that it belongs to the tree's owner."""
+    return runs_home() == TREE
+
+
+def command_of(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module of this tree with this Python, whatever the directory is."""
+    cache = ["-B"] if sys.dont_write_bytecode else []
+    return [sys.executable, *cache, "-P", str(START), module, *arguments]
 
 
 @functools.cache
@@ -140,4 +161,6 @@ def become_root(job: str) -> None:
     # -- ends sudo's own options; env(1) sets the variable whatever sudo's policy on the environment is.
     # -B: no compiled files of root's in the user's tree.
     handed = ["/usr/bin/env", f"{_HANDED}=standard input"]
-    os.execv(sudo, [sudo, "--", *handed, sys.executable, "-B", "-m", "collectors", job])
+    # start.py: root takes no module from the working directory.
+    command = [sys.executable, "-B", "-P", str(START), "collectors", job]
+    os.execv(sudo, [sudo, "--", *handed, *command])

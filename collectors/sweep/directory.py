@@ -19,7 +19,7 @@ from typing import Any
 
 from collectors.host.json_file import read_json, replace_json
 from collectors.privilege import ownership
-from collectors.privilege.sudo import TREE, Owner
+from collectors.privilege.sudo import Owner, runs_home
 from collectors.trace import sysinfo
 from workloads.cleanup.undo import start_time
 from workloads.sweep import document
@@ -102,7 +102,7 @@ class SweepDirectory:
         sweep = cls(new, owner, plan, facts)
         try:
             with ownership.as_user(owner):
-                if path.parent == TREE / "runs":
+                if path.parent == runs_home() / "runs":
                     path.parent.mkdir(mode=0o755, exist_ok=True)
                 if os.path.lexists(path) and (not path.is_dir() or os.listdir(path)):
                     raise OptionError(f"OUT={out} exists and is no sweep: give a new directory")
@@ -323,14 +323,14 @@ def find(words: Mapping[str, str], owner: Owner) -> Iterator[SweepDirectory]:
     """Yield the sweeps in runs/ with the same words that are not complete, the newest first."""
     try:
         with ownership.as_user(owner):
-            names = sorted(os.listdir(TREE / "runs"), reverse=True)
+            names = sorted(os.listdir(runs_home() / "runs"), reverse=True)
     except OSError:
         return
     for name in names:
         if "-sweep-" not in name:
             continue
         try:
-            sweep = SweepDirectory.open_existing(TREE / "runs" / name, owner)
+            sweep = SweepDirectory.open_existing(runs_home() / "runs" / name, owner)
         except (OSError, ValueError, RecursionError, MachineError):
             continue
         if sweep.state != document.COMPLETE and dict(sweep.plan.words) == dict(words):
@@ -399,10 +399,10 @@ def _new_path(name: str) -> Path:
     safe = re.sub(r"[^A-Za-z0-9._+-]", "_", name)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for number in range(100):
-        path = TREE / "runs" / f"{stamp}-sweep-{safe}{f'-{number}' if number else ''}"
+        path = runs_home() / "runs" / f"{stamp}-sweep-{safe}{f'-{number}' if number else ''}"
         if not os.path.lexists(path):
             return path
-    raise MachineError(f"{TREE}/runs has a hundred sweeps of this second: wait a second")
+    raise MachineError(f"{runs_home()}/runs has a hundred sweeps of this second: wait a second")
 
 
 def _realtime(seconds: float) -> str:

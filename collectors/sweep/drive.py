@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from collectors.host.console import show, tell
-from collectors.privilege.sudo import TREE
+from collectors.privilege.sudo import command_of
 from collectors.sweep.directory import DONE, FAILED, Outcome, SweepDirectory
 from collectors.sweep.remaining import Remaining
-from collectors.sweep.run_task import PYTHON, TRACE, run_task
+from collectors.sweep.run_task import TRACE, run_task
 from collectors.trace.progress import duration
 from workloads.sweep.document import COMPLETE, INTERRUPTED, RUNNING
 from workloads.sweep.sweep_plan import FIRST_MACHINE, Task
@@ -78,11 +78,9 @@ def _blocks(directory: SweepDirectory, goal_met: GoalMet) -> Iterator[int]:
 def ask_analysis(directory: SweepDirectory) -> bool:
     """Return whether each configuration's interval, or the pairs', is within GOAL= percent. A failure: no."""
     job = "sweep-goal" if directory.plan.finding is None else "verify-goal"
-    command = [*PYTHON, "-m", "analysis", job, str(directory.path)]
+    command = command_of("analysis", job, str(directory.path))
     try:
-        done = subprocess.run(
-            command, cwd=TREE, capture_output=True, text=True, check=False, timeout=_GOAL_SECONDS
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_GOAL_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return False
     names = done.stdout.splitlines()[:_NAMES_SHOWN]

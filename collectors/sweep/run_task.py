@@ -5,19 +5,18 @@ Neutral to who schedules it: calling it again for a task that is over returns ho
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 
 from collectors.host.console import tell
+from collectors.privilege.sudo import command_of
 from collectors.sweep import trace_process
 from collectors.sweep.directory import DONE, FAILED, Outcome, Started, SweepDirectory, new_outcome
 from collectors.sweep.trace_process import TraceProcess
 from workloads.cleanup.janitor import boot_id
 from workloads.sweep.sweep_plan import FIRST_MACHINE, Task
 
-PYTHON = (sys.executable, *(["-B"] if sys.dont_write_bytecode else []))
-TRACE = (*PYTHON, "-m", "collectors", "trace")
+TRACE = command_of("collectors", "trace")
 _POLL_SECONDS = 0.2
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from collectors.host import signals
-from collectors.privilege.sudo import TREE, caller_environment
+from collectors.privilege.sudo import caller_environment
 from workloads.cleanup.janitor import boot_id
 from workloads.cleanup.undo import start_time
 from workloads.cli.options import VARIABLES
@@ -31,7 +31,6 @@ class TraceProcess:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: int) -> None:
         self._process = subprocess.Popen(
             ["/bin/sh", "-c", _AT_THE_GATE, "sh", *command],
-            cwd=TREE,
             env=dict(environment),
             stdin=subprocess.PIPE,
             stdout=log,

@@ -15,7 +15,7 @@ from typing import Any
 from collectors.collector import collectors
 from collectors.host.json_file import read_json, replace
 from collectors.privilege import ownership
-from collectors.privilege.sudo import TREE, Owner
+from collectors.privilege.sudo import TREE, Owner, runs_are_in_tree, runs_home
 from collectors.recorder import losses as recorder_losses
 from collectors.vm import staged
 from collectors.vm.staged import Staged, Taken
@@ -101,13 +101,14 @@ class RunDirectory:
         if out is not None:
             self._make_named(Path(os.path.abspath(out)))
             return
+        if not runs_are_in_tree():
+            self._make_in_home(name)
+            return
         self._parent = _runs_of_tree()
         status = os.fstat(self._parent)
         self._made_by = (status.st_uid, status.st_gid, ())
-        safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        for number in range(100):
-            self.path = TREE / "runs" / f"{stamp}-{safe}{f'-{number}' if number else ''}"
+        for path in _new_names(TREE / "runs", name):
+            self.path = path
             try:
                 with ownership.as_ids(*self._made_by):
                     os.mkdir(self.path.name, 0o700, dir_fd=self._parent)
@@ -116,7 +117,17 @@ class RunDirectory:
                 continue
             ownership.take_over(self._directory, status.st_uid)
             return
-        raise MachineError(f"{TREE}/runs has a hundred runs of this second: wait a second")
+
+    def _make_in_home(self, name: str) -> None:
+        """Make the directory in runs/ of the user's directory, as if it were named by OUT=."""
+        runs = runs_home() / "runs"
+        user = self._owner
+        with ownership.as_ids(user.uid, user.gid, ownership.groups_of(user)):
+            runs.mkdir(mode=0o755, exist_ok=True)
+        for path in _new_names(runs, name):
+            if not os.path.lexists(path):
+                self._make_named(path)
+                return
 
     def _make_named(self, path: Path) -> None:
         """Make OUT= with the user's rights; or with root's where only root can write."""
@@ -173,14 +184,13 @@ class RunDirectory:
 
     def _link_newest(self) -> None:
         """Link runs/latest, with the rights of the owner of runs/: in a user's tree that is the user."""
-        if not self.is_ours or self.path.parent != TREE / "runs":
+        if not self.is_ours or self.path.parent != runs_home() / "runs":
             return
         temporary_link = f".latest.{os.getpid()}"
         try:
-            runs = _runs_of_tree()
+            runs = _runs_of_tree() if runs_are_in_tree() else os.dup(self._parent)
             try:
-                status = os.fstat(runs)
-                with ownership.as_ids(status.st_uid, status.st_gid):
+                with ownership.as_ids(*self._made_by):
                     with suppress(FileNotFoundError):
                         os.unlink(temporary_link, dir_fd=runs)  # of a session that was killed
                     os.symlink(self.path.name, temporary_link, dir_fd=runs)
@@ -190,7 +200,7 @@ class RunDirectory:
         except (OSError, MachineError) as error:
             # On a full disk, for example, the run goes on without the link.
             why = error.message if isinstance(error, MachineError) else (error.strerror or "").lower()
-            self.warn(f"{TREE}/runs/latest could not be set to this run: {why}")
+            self.warn(f"{self.path.parent}/latest could not be set to this run: {why}")
 
     def discard(self) -> None:
         """Remove the directory of a run that recorded nothing. An OUT= that existed before stays, empty."""
@@ -419,6 +429,15 @@ def _recover_losses(directory: int, raw: Path, facts: Mapping[str, Any]) -> None
     losses["complete"] = False
     losses["collectors"].update(recovered)
     replace(directory, "losses.json", json.dumps(losses, indent=1))
+
+
+def _new_names(runs: Path, name: str) -> Iterator[Path]:
+    """Yield paths of a new run, named after the time. Raises MachineError after a hundred."""
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for number in range(100):
+        yield runs / f"{stamp}-{safe}{f'-{number}' if number else ''}"
+    raise MachineError(f"{runs} has a hundred runs of this second: wait a second")
 
 
 def _runs_of_tree() -> int:

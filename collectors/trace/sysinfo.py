@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from collectors.host import kernel
@@ -14,6 +15,7 @@ from collectors.privilege.sudo import TREE
 from workloads.system.units import show_size
 
 _MUCH_DIRTY_BYTES = 64 << 20
+INSTALLED_FROM = "installed-from"  # in an installation: the commit (collectors/front/install.sh)
 
 # Settings that decide how fast locks, timers and block I/O are.
 _CONFIG = (
@@ -83,11 +85,13 @@ def tool_versions() -> dict[str, str]:
 
 
 def _git_version() -> str:
-    """Return the tree's commit, "-dirty" if files were changed since.
+    """Return the tree's commit, "-dirty" if files were changed since; of an installation, the one it is of.
 
     Root needs safe.directory to read a tree of another user. It must not write the index, as `git describe
     --dirty` would: that file would then be root's.
     """
+    with suppress(OSError):
+        return (TREE / INSTALLED_FROM).read_text().strip()
     commit = _git("describe", "--always")
     changed = _git("status", "--porcelain", "--untracked-files=no")
     return f"{commit}-dirty" if commit and changed else commit or "unknown"

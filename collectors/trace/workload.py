@@ -7,7 +7,7 @@ from pathlib import Path
 
 from collectors.host import signals
 from collectors.privilege.ownership import as_user
-from collectors.privilege.sudo import TREE, caller_environment, owner
+from collectors.privilege.sudo import TREE, caller_environment, owner, runs_home
 from collectors.trace import other_programs, past, remount, workload_process
 from collectors.trace.context import RunContext
 from collectors.trace.power_cut import PowerCut
@@ -131,7 +131,7 @@ def _progress(context: RunContext, plan: Plan) -> Progress:
     run = context.run
     emulated = run.facts["machine"].get("vm", {}).get("accel") == "tcg"  # of unknown speed
     with as_user(owner()):
-        last_run = past.find(TREE / "runs", run.facts)
+        last_run = past.find(runs_home() / "runs", run.facts)
     estimate = Estimate(None if emulated else plan.est_seconds, last_run)
     return Progress(Phases(run.phases, run.phases_begun), estimate, context.log)
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from collectors.host import signals
 from collectors.host.console import tell
 from collectors.privilege.ownership import open_directory
+from collectors.privilege.sudo import START
 from collectors.recorder import losses
 from collectors.trace import sysinfo
 from collectors.trace.context import RunContext, ended_in_order, new_run, sweep
@@ -132,7 +133,7 @@ def _boot(context: RunContext, plan: Plan, kernel: Kernel, accel: Accelerator) -
     try:
         for planned in plan.virtual_disks:
             disks.append(qemu.open_disk(planned.serial, planned.size_bytes, scratch))
-        command = [sys.executable, "-B", "-m", "collectors", options.job]
+        command = [sys.executable, "-B", "-P", str(START), "collectors", options.job]
         hardware = Hardware(kernel, accel, cpus, memory_bytes, disks)
         with shared(run.path, options.room_bytes) as staged:
 
@@ -191,7 +192,7 @@ def doctor(options: Options) -> int:
         print(f"in a virtual machine, CPUs {how}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="seekmeter-") as directory:
-        command = [sys.executable, "-B", "-m", "collectors.doctor"]
+        command = [sys.executable, "-B", "-P", str(START), "collectors.doctor"]
         hardware = Hardware(kernel, accel, os.cpu_count() or 1, DEFAULT_MEMORY_BYTES)
         ended = run_apart(hardware, Path(directory), command, lambda line: print(visible(line)), announce)
     if ended.status is None:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from collectors.host import signals
+from collectors.privilege import sudo
 from collectors.privilege.sudo import Owner
 from collectors.recorder import losses as recorder_losses
 from collectors.trace import run_dir
@@ -25,7 +26,8 @@ ME = Owner(os.geteuid(), os.getegid(), "me", "/")
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The runs/ of a tree with one run in it, the newest."""
-    monkeypatch.setattr(run_dir, "TREE", tmp_path)
+    for module in (sudo, run_dir):
+        monkeypatch.setattr(module, "TREE", tmp_path)
     monkeypatch.setattr(signals._State, "held", False)  # as it is to be again afterwards
     older = RunDirectory("older", None, ME)
     older.begin()

@@ -15,14 +15,14 @@ TREE = Path(__file__).parents[2]
 
 # Stands in for Python: collectors records, ends early at ^C, prints a run directory; analysis reports.
 _STAND_IN = """#!/bin/bash
-if [ "$2" = collectors ]; then
+if [ "$3" = collectors ]; then
     trap 'kill $! 2>/dev/null; echo "$RUN"; exit $CODE' INT
     echo recording >&2
     # wait, because bash loses a ^C that arrives just as a command ends
     [ "$WAIT" = yes ] && { sleep 300 >/dev/null 2>&1 & wait $!; }
     echo "$RUN"; exit $CODE
 fi
-echo "$3 of <$4>"; exit $REPORT_CODE
+echo "$4 of <$5>"; exit $REPORT_CODE
 """
 
 

@@ -69,6 +69,8 @@ VARIABLES = {
     "STUDY": "of plan: the study to plan, as NAME= of study",
     "ON": "machines for a sweep's runs: tls://HOST:PORT, 'USER@HOST:/TREE …' by ssh, or local:N",
     "TLS": "directory with this machine's certificates for ON=tls://…: ca.pem, cert.pem, key.pem",
+    "PREFIX": "of install: where Seekmeter goes (default /usr/local)",
+    "DESTDIR": "of install: a root to install below, for packages",
     "TRACING": "on (default), off, or both: each configuration traced and untraced",
 }
 
@@ -118,6 +120,8 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "kernels": (),
     "clean": (),
     "setup": (),
+    "install": ("PREFIX", "DESTDIR"),
+    "uninstall": ("PREFIX", "DESTDIR"),
     "build": (),
 }
 

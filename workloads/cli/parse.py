@@ -531,6 +531,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "TLS": lambda text: {"tls": text},
     "SEED": lambda text: {"seed": _number("SEED", text, 0, 2**63 - 1)},
     "RUN": lambda text: {"run": text},
+    **dict.fromkeys(("PREFIX", "DESTDIR"), lambda text: {}),  # install.sh checks and uses them
     "RUNS": _runs,
     "GATE": _gate,
     "SQL": lambda text: {},  # analysis/ reads it

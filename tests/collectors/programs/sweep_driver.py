@@ -4,12 +4,13 @@
 sweep_driver.py FOLDER NAME=VALUE…; runs/ is in FOLDER.
 """
 
+import os
 import sys
 from pathlib import Path
 
 from collectors.host import signals
 from collectors.host.console import tell
-from collectors.sweep import command, directory
+from collectors.sweep import command
 from workloads.sweep.from_words import sweep_request
 from workloads.system.errors import UserError
 
@@ -19,7 +20,7 @@ STUB = Path(__file__).with_name("trace_stub.py")
 def main(folder: str, *words: str) -> int:
     """Carry out the sweep. Returns the exit code."""
     signals.catch()
-    setattr(directory, "TREE", Path(folder))  # noqa: B010 (it is another module's)
+    os.environ["SEEKMETER_RUNS_IN"] = folder
     try:
         given = dict(word.split("=", 1) for word in words)
         env = {f"SEEKMETER_{name}": text for name, text in given.items()}
