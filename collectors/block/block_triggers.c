@@ -3,8 +3,9 @@
  * The triggers `request`, `stall` and `depth`: the table of requests in flight is scanned ten times a second.
  *
  * In the table is a request between its issue to the driver and its completion. One that still waits in the scheduler is
- * not seen: the ones before it are. A scan of a large table (64 queues of 1023 tags: 14 MB) takes milliseconds, so scans
- * are further apart where they would take more than half a percent of a CPU.
+ * not seen: the ones before it are. A scan of 128 slots takes 2 us, one of a large table (64 queues of 1023 tags, 13 MB)
+ * 0.4 ms with nothing in flight and 1.1 ms with all of it. Scans are further apart than 100 ms where they would take more
+ * than half a percent of a CPU.
  */
 #include "block_triggers.h"
 
