@@ -185,12 +185,12 @@ static void tick_stall(struct trigger *trigger, uint64_t now_ns)
 	}
 }
 
-/* How many of a disk's slots hold a request that is under way. */
-static uint64_t count_under_way(int disk)
+/* How many of a disk's slots hold a request that is under way; counted as far as `enough`. */
+static uint64_t count_under_way(int disk, uint64_t enough)
 {
 	uint64_t count = 0;
 
-	for (size_t i = 0; i < block_view.slot_count; i++)
+	for (size_t i = 0; i < block_view.slot_count && count < enough; i++)
 		count += __atomic_load_n(&block_view.slots[i].request, __ATOMIC_RELAXED) &&
 			 disk_of(block_view.slots[i].record.dev) == disk &&
 			 block_view.is_under_way(i);
@@ -204,9 +204,9 @@ static void tick_depth(struct trigger *trigger, uint64_t now_ns)
 	for (int i = 0; i < block_view.disk_count; i++) {
 		uint64_t depth = found[i].in_flight;
 
-		/* Each is asked for when the condition may begin to hold: a firing is to be right. */
-		if (depth >= trigger->limit && !trigger->holds)
-			depth = count_under_way(i);
+		/* Only then is each asked for, which takes a system call. */
+		if (depth >= trigger->limit)
+			depth = count_under_way(i, trigger->holds ? trigger->limit : UINT64_MAX);
 		if (depth >= trigger->limit)
 			trigger_report(trigger, depth, "%llu requests in flight on %s",
 				       (unsigned long long)depth, block_view.disks[i].name);

@@ -5,6 +5,7 @@
  * The kernel compares: the trigger is written to the file, which then polls as ready once a window at most. The kernel
  * has these triggers since Linux 5.2, if built with CONFIG_PSI and not told psi=0. Since Linux 6.5 a process without
  * CAP_SYS_RESOURCE, as root in most containers, may set one whose window is a multiple of 2 s; others may set any.
+ * Such a one is looked at by the kernel each 2 s, others ten times a window.
  */
 #include <errno.h>
 #include <fcntl.h>

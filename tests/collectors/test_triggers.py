@@ -20,11 +20,13 @@ from tests.collectors.loop_disk import mounted
 from tests.collectors.recording import (
     RECORDER,
     Recording,
+    cgroup,
     compile_program,
     enum_value,
     needs_btf,
     read_table,
     recording,
+    run_inside,
     until_stopped,
 )
 from tests.marks import needs_root, real_time
@@ -126,9 +128,9 @@ def test_request_fires_for_rows_that_have_ended(disk: Disk, tmp_path: Path) -> N
     rows = run.table("block")
     took_ns = set((rows["complete_ns"] - rows["queue_ns"]).tolist())
     assert len(fired["request:1"]) >= 4
-    for firing in fired["request:1"][:3]:
-        assert firing["value"] in took_ns
-        assert ", took " in firing["detail"]
+    ended = [firing for firing in fired["request:1"] if ", took " in firing["detail"]]
+    assert ended, "each was seen by a scan"  # of some ms in 100 ms
+    assert all(firing["value"] in took_ns for firing in ended)
 
 
 def test_depth_fires_at_the_queue_depth_of_fio_not_above(disk: Disk, tmp_path: Path) -> None:
@@ -159,7 +161,7 @@ def slots_in_use(number: str) -> list[tuple[list[str], list[str]]]:
 
 def test_request_whose_end_was_not_seen_fires_nothing(disk: Disk, tmp_path: Path) -> None:
     """The kernel may skip a program at a completion. Here the slot is put back after the request ended."""
-    limits = triggers("request:600000000", "stall:600000000", "depth:1")
+    limits = triggers("request:3000000000", "stall:3000000000", "depth:1")
     with recording(tmp_path / "out", "--collect", "block", "--disk", name_of(disk), *limits) as run:
         (table,) = [found for found in bpftool("map", "show") if found.get("name") == "inflight"]
         with standing_still(disk):
@@ -168,8 +170,9 @@ def test_request_whose_end_was_not_seen_fires_nothing(disk: Disk, tmp_path: Path
             time.sleep(0.3)
             ((key, value),) = slots_in_use(str(table["id"]))
         writer.join()
+        time.sleep(0.6)  # depth:1 holds no longer
         bpftool("map", "update", "id", str(table["id"]), "key", *key, "value", *value)
-        time.sleep(1.5)
+        time.sleep(4)
         assert slots_in_use(str(table["id"])) == [(key, value)]
     fired = firings(run)
     assert set(fired) == {"depth:1"}
@@ -179,10 +182,14 @@ def test_request_whose_end_was_not_seen_fires_nothing(disk: Disk, tmp_path: Path
 def test_lock_fires_for_a_wait_of_known_length(tmp_path: Path) -> None:
     program = compile_program("pipe_holder", tmp_path)
     limits = triggers("lock:250000000", f"lock:{NEVER_NS}")
-    with recording(tmp_path / "out", "--collect", "locks", *limits) as run:
-        child = subprocess.run([program, "1", "300"], capture_output=True, text=True, check=True, timeout=60)
-        time.sleep(0.5)
-    (waiter,) = json.loads(child.stdout)["waiters"]
+    # In a cgroup: waits of the session and its children do not count, and here the test is the session.
+    with cgroup() as group:
+        options = ["--collect", "locks", "--cgroup", str(group), *limits]
+        with recording(tmp_path / "out", *options) as run:
+            child = run_inside(group, [program, "1", "300"], stderr=subprocess.DEVNULL)
+            facts = json.loads(child.communicate(timeout=60)[0])
+            time.sleep(0.5)
+    (waiter,) = facts["waiters"]
     fired = firings(run)
     assert set(fired) == {"lock:250000000"}
     rows = run.table("lock_wait")
@@ -287,6 +294,7 @@ def test_psi_fires_when_tasks_are_stalled(disk: Disk, tmp_path: Path) -> None:
             writer.start()
             time.sleep(2)
         writer.join()
+        time.sleep(2.5)  # without CAP_SYS_RESOURCE, the kernel looks each 2 s
     assert stalled_us("some") - before_us > 400_000
     fired = firings(run)
     assert set(fired) == {"io"}
