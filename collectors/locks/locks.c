@@ -11,6 +11,7 @@
 
 #include "common/records.h"
 #include "lock_ids.h"
+#include "lock_triggers.h"
 #include "locks/names/lock_names.h"
 #include "recorder/bpf_attach.h"
 #include "recorder/bpf_maps.h"
@@ -232,6 +233,7 @@ static bool note_stack(int32_t *id)
 static bool note_row(struct lock_wait_record *row, const struct lock_wait_key *key,
 		     const uint64_t *frames)
 {
+	lock_triggers_row(row);
 	if (!row->lock_id) {
 		reason_add(state.lost, "too many locks", row->count);
 		return false;

@@ -7,6 +7,7 @@
  *            [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
  *            [--collect a,b] (default: the collectors that are on by default)
  *            [--borders SOCKET [--owner UID]] [--room-bytes N] [--floor-bytes N] (room.h) [--addresses] [--verbose]
+ *            [--trigger SPEC[=SHOWN]]… (triggers.h)
  *   recorder --probe   load and attach each collector for a moment, print what works, keep nothing
  *   recorder --unpack FILE.rec   print the table (-: of standard input) unpacked, as SKMREC01
  *   recorder --list    print one JSON line per collector: {"name": …, "default": true|false, "order": N}
@@ -17,7 +18,7 @@
  *
  * SIGTERM, SIGINT and the end of standard input (the session is gone) stop it. All BPF programs end with the process,
  * so even kill -9 leaves nothing behind in the kernel. Exit status: 0; 1 if nothing could be recorded; 2 for a wrong
- * option.
+ * option; 3 if a trigger can't work on this machine.
  */
 #include <bpf/libbpf.h>
 #include <dirent.h>
@@ -51,6 +52,7 @@
 #include "stacks.h"
 #include "task_context.h"
 #include "time_bins.h"
+#include "triggers.h"
 
 /* With the time until the next drain, less than a second: so much a killed recorder may lose. */
 #define LOSSES_EVERY_NS (900 * NS_PER_MS)
@@ -182,6 +184,7 @@ static void record(const struct options *options, struct recorder_times *times)
 		uint64_t now = monotonic_ns();
 
 		drain_all(false);
+		triggers_tick(now);
 		bpfstats_tick(now);
 		if (now - losses_ns > LOSSES_EVERY_NS) {
 			times->until_ns = now;
@@ -361,7 +364,7 @@ int main(int argc, char **argv)
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 	char probe_dir[] = "/tmp/seekmeter-probe-XXXXXX";
 	uint64_t ready_ns = 0;
-	int on;
+	int on, status;
 
 	if (options_parse(argc, argv, &options))
 		return 2;
@@ -392,8 +395,11 @@ int main(int argc, char **argv)
 	}
 
 	on = start_all(&options, &ready_ns);
+	status = on ? 0 : 1;
 	if (options.probe) {
 		announce("probed", ready_ns);
+	} else if (triggers_start()) {
+		status = 3;
 	} else {
 		/* Buffers have filled while the collectors were being attached. */
 		drain_all(false);
@@ -402,6 +408,7 @@ int main(int argc, char **argv)
 		announce("ready", ready_ns);
 		run(&options, on > 0);
 	}
+	triggers_close();
 	close_all();
 	task_context_close();
 	completion_close();
@@ -409,5 +416,5 @@ int main(int argc, char **argv)
 	stacks_close();
 	if (options.probe)
 		remove_probe_dir(&options, probe_dir);
-	return on ? 0 : 1;
+	return status;
 }

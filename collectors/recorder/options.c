@@ -14,6 +14,7 @@
 #include "disks.h"
 #include "fail.h"
 #include "registry.h"
+#include "triggers.h"
 
 /* Adds a file system under test: first the target, then further file systems on a watched device. */
 static int add_target(struct options *options, const char *text)
@@ -102,6 +103,7 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ "addresses", no_argument, NULL, 'a' },
 		{ "room-bytes", required_argument, NULL, 's' },
 		{ "floor-bytes", required_argument, NULL, 'f' },
+		{ "trigger", required_argument, NULL, 'i' },
 		{ "probe", no_argument, NULL, 'p' },
 		{ "list", no_argument, NULL, 'l' },
 		{ "unpack", required_argument, NULL, 'x' },
@@ -187,6 +189,10 @@ int options_parse(int argc, char **argv, struct options *options)
 				return fail(optarg, "not a size; give a number of bytes");
 			options->floor_given = true;
 			break;
+		case 'i':
+			if (triggers_add_option(optarg))
+				return -1;
+			break;
 		case 'p':
 			options->probe = true;
 			break;
@@ -207,8 +213,9 @@ int options_parse(int argc, char **argv, struct options *options)
 		return fail(argv[optind], "unexpected argument");
 	if (options->out_fd < 0 && !options->probe && !options->list && !options->unpack)
 		return fail("--out", "missing; give the directory the tables go to");
-	if (collect)
-		return choose_collectors(collect);
-	choose_default_collectors(options->probe);
-	return 0;
+	if (collect && choose_collectors(collect))
+		return -1;
+	if (!collect)
+		choose_default_collectors(options->probe);
+	return triggers_check();
 }
