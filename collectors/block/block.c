@@ -32,6 +32,7 @@
 #include "recorder/rec_file.h"
 #include "recorder/registry.h"
 #include "recorder/rings.h"
+#include "recorder/second.h"
 #include "recorder/task_context.h"
 #include "status.h"
 
@@ -62,6 +63,7 @@ static bool take_request(void *record)
 	request->error = errno_of_status(request->error);
 	request->work_id = functions_note_low(request->work_id);
 	request->end_io_id = functions_note_low(request->end_io_id);
+	second_add_request(request);
 	block_triggers_row(request);
 	return true;
 }
@@ -539,6 +541,7 @@ static void write_open_requests(bool idle)
 		record.complete_ns = 0;
 		record.end_by_ns = now;
 		record.error = 0;
+		second_add_request(&record);
 		state.recorded += rec_file_write(file, &state, &record, 1);
 		ended_unseen++;
 	}

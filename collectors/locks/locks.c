@@ -20,6 +20,7 @@
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
 #include "recorder/registry.h"
+#include "recorder/second.h"
 #include "recorder/stacks.h"
 #include "recorder/time_bins.h"
 #include "sampling.h"
@@ -245,6 +246,7 @@ static bool note_row(struct lock_wait_record *row, const struct lock_wait_key *k
 		reason_add(state.notes, "stack not written", 1);
 	if (!lock_names_note(key->lock, key->kind, frames))
 		reason_add(state.notes, "lock not written", 1);
+	second_add_wait(row);
 	return true;
 }
 
