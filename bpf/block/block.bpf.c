@@ -31,6 +31,7 @@
 #include "block_below.h"
 #include "block_bios.h"
 #include "block_charged.h"
+#include "block_check.h"
 #include "block_class.h"
 #include "block_rings.h"
 #include "block_state.h"

@@ -164,11 +164,16 @@ struct bio {
 };
 
 /* linux/blk-mq.h */
+enum mq_rq_state {
+	MQ_RQ_IDLE, /* free, or put off */
+};
+
 struct request {
 	struct request_queue *q;
 	struct blk_mq_hw_ctx *mq_hctx;
 	u32 cmd_flags;
 	int tag;
+	enum mq_rq_state state;
 	unsigned int __data_len;
 	u64 __sector;
 	struct bio *bio;

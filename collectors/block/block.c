@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "block_triggers.h"
 #include "common/records.h"
 #include "dev_table.h"
 #include "recorder/bpf_attach.h"
@@ -31,6 +32,7 @@
 #include "recorder/rec_file.h"
 #include "recorder/registry.h"
 #include "recorder/rings.h"
+#include "recorder/second.h"
 #include "recorder/task_context.h"
 #include "status.h"
 
@@ -61,6 +63,8 @@ static bool take_request(void *record)
 	request->error = errno_of_status(request->error);
 	request->work_id = functions_note_low(request->work_id);
 	request->end_io_id = functions_note_low(request->end_io_id);
+	second_add_request(request);
+	block_triggers_row(request);
 	return true;
 }
 
@@ -354,8 +358,29 @@ static int load(const struct options *options)
 	return 0;
 }
 
+static bool is_under_way(uint32_t slot)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, nothing);
+
+	skel->bss->checked_slot = slot;
+	/* Refused: the table alone tells. */
+	return bpf_prog_test_run_opts(bpf_program__fd(skel->progs.check_in_flight), &nothing) ||
+	       skel->bss->checked_is_there;
+}
+
+/* Shows the triggers the requests in flight. */
+static void show_triggers(void)
+{
+	block_view = (struct block_view){ .slots = inflight,
+					  .slot_count = bpf_map__max_entries(skel->maps.inflight),
+					  .disks = disks,
+					  .disk_count = disk_count,
+					  .is_under_way = is_under_way };
+}
+
 static void close_all(void)
 {
+	block_view = (struct block_view){ 0 };
 	rec_file_close(file, &state);
 	rec_file_close(volume_file, &state);
 	file = volume_file = NULL;
@@ -405,6 +430,7 @@ static int attach(void)
 
 static void begin(void)
 {
+	show_triggers();
 	__atomic_store_n(&skel->bss->recording, true, __ATOMIC_RELEASE);
 }
 
@@ -515,6 +541,7 @@ static void write_open_requests(bool idle)
 		record.complete_ns = 0;
 		record.end_by_ns = now;
 		record.error = 0;
+		second_add_request(&record);
 		state.recorded += rec_file_write(file, &state, &record, 1);
 		ended_unseen++;
 	}

@@ -19,6 +19,7 @@
 
 #include "call_faults.h"
 #include "call_table.h"
+#include "call_triggers.h"
 #include "common/records.h"
 #include "recorder/bpf_attach.h"
 #include "recorder/bpf_maps.h"
@@ -263,6 +264,7 @@ static void drain_cell(uint64_t bin, int name, int target)
 	row.length_ns = bins_length_ns(bin);
 	row.call = name;
 	row.target = target;
+	call_triggers_row(&row);
 	if (rec_file_write(file, &state, &row, 1) == 1)
 		state.recorded += row.count;
 }

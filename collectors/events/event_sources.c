@@ -250,7 +250,7 @@ int sources_write(const struct options *options, unsigned int refused)
 	struct jsonl file = { .fd = -1 };
 	char line[160];
 
-	if (jsonl_open(&file, options->out_fd, "event_kind.jsonl"))
+	if (jsonl_open(&file, options->whole_fd, "event_kind.jsonl"))
 		return -1;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		const char *why = why_unseen(kinds[i].program, refused);

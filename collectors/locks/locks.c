@@ -11,6 +11,7 @@
 
 #include "common/records.h"
 #include "lock_ids.h"
+#include "lock_triggers.h"
 #include "locks/names/lock_names.h"
 #include "recorder/bpf_attach.h"
 #include "recorder/bpf_maps.h"
@@ -19,6 +20,7 @@
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
 #include "recorder/registry.h"
+#include "recorder/second.h"
 #include "recorder/stacks.h"
 #include "recorder/time_bins.h"
 #include "sampling.h"
@@ -232,6 +234,7 @@ static bool note_stack(int32_t *id)
 static bool note_row(struct lock_wait_record *row, const struct lock_wait_key *key,
 		     const uint64_t *frames)
 {
+	lock_triggers_row(row);
 	if (!row->lock_id) {
 		reason_add(state.lost, "too many locks", row->count);
 		return false;
@@ -243,6 +246,7 @@ static bool note_row(struct lock_wait_record *row, const struct lock_wait_key *k
 		reason_add(state.notes, "stack not written", 1);
 	if (!lock_names_note(key->lock, key->kind, frames))
 		reason_add(state.notes, "lock not written", 1);
+	second_add_wait(row);
 	return true;
 }
 

@@ -59,8 +59,8 @@ struct collector_state {
 };
 
 /*
- * A collector's operations, in the order in which they are called. Only begin, drain, at_border, retarget and detach
- * may be NULL.
+ * A collector's operations, in the order in which they are called. Only begin, drain, at_border, keep, retarget and
+ * detach may be NULL.
  */
 struct collector_ops {
 	const char *name; /* as in --collect and losses.json */
@@ -83,6 +83,11 @@ struct collector_ops {
 	void (*drain)(bool last);
 	/* A phase begins or ends now. Called by the thread of borders.c. */
 	void (*at_border)(void);
+	/*
+	 * The flight recorder keeps a window, and goes on: write what is under way, threads and their intervals, to tables of
+	 * these options' directories, from this time on.
+	 */
+	void (*keep)(const struct options *options, uint64_t from_ns);
 	/* The file system under test has this device number from here on. */
 	void (*retarget)(uint32_t dev);
 	/* Stop events; the buffers stay readable. */

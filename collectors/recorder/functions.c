@@ -35,7 +35,7 @@ static int reads;
 
 int functions_open(const struct options *options)
 {
-	return jsonl_open(&file, options->out_fd, "function.jsonl");
+	return jsonl_open(&file, options->whole_fd, "function.jsonl");
 }
 
 static bool make_room(void)

@@ -48,7 +48,7 @@ bool jsonl_flush(struct jsonl *file)
 		ssize_t n = pwrite(file->fd, file->gathered + done, file->bytes - done,
 				   file->end + done);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && (errno == EINTR || (errno == ENOSPC && room_free())))
 			continue;
 		if (n <= 0)
 			break;

@@ -8,12 +8,10 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "borders.h"
 #include "bpfstats.h"
@@ -70,30 +68,6 @@ static void write_collector(FILE *out, const struct collector_ops *ops)
 	fprintf(out, "},\"cpu_ns\":%llu}", (unsigned long long)state->drain_ns);
 }
 
-/* Writes the text to fd, and closes fd. */
-static bool write_file(int fd, const char *text, size_t length)
-{
-	bool whole;
-
-	if (fd < 0)
-		return false;
-	whole = pwrite(fd, text, length, 0) == (ssize_t)length && ftruncate(fd, length) == 0;
-	return close(fd) == 0 && whole;
-}
-
-/*
- * Replaces losses.json by a complete new file. On a full disk, where no new file fits, the blocks of the old file take
- * the new text.
- */
-static void replace(int dir, const char *text, size_t length)
-{
-	if (write_file(new_file(dir, ".losses.json.new"), text, length) &&
-	    !renameat(dir, ".losses.json.new", dir, "losses.json"))
-		return;
-	unlinkat(dir, ".losses.json.new", 0);
-	write_file(openat(dir, "losses.json", O_WRONLY | O_NOFOLLOW | O_CLOEXEC), text, length);
-}
-
 static uint64_t cpu_ns(const struct rusage *usage)
 {
 	return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000000ULL +
@@ -113,6 +87,28 @@ static void write_room(FILE *out)
 		",\"met_ns\":%llu,\"most_bytes\":%llu,\"floor_bytes\":%llu,\"taken_bytes\":%llu}",
 		(unsigned long long)room.met_ns, (unsigned long long)room.most_bytes,
 		(unsigned long long)room.floor_bytes, (unsigned long long)room.taken_bytes);
+}
+
+void losses_write_counts(FILE *out)
+{
+	const struct collector_ops *ops;
+	const char *separator = "";
+
+	fputc('{', out);
+	for_each_collector(ops)
+	{
+		const struct collector_state *state = ops->state;
+
+		if (!state->wanted)
+			continue;
+		fprintf(out, "%s\"%s\":{\"seen\":%llu,\"recorded\":%llu,", separator, ops->name,
+			(unsigned long long)(state->seen + state->skipped),
+			(unsigned long long)state->recorded);
+		separator = ",";
+		write_reasons(out, "lost", state->lost);
+		fputc('}', out);
+	}
+	fputc('}', out);
 }
 
 void losses_write(const struct options *options, const struct recorder_times *times, bool complete)
@@ -152,6 +148,6 @@ void losses_write(const struct options *options, const struct recorder_times *ti
 		(unsigned long long)borders_made(), (unsigned long long)borders_refused(),
 		complete ? "true" : "false");
 	if (fclose(out) == 0)
-		replace(options->out_fd, text, length);
+		(void)replace_file(options->out_fd, "losses.json", text, length);
 	free(text);
 }

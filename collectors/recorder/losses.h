@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct options;
 
@@ -16,5 +17,8 @@ struct recorder_times {
 
 /* Replaces losses.json by renaming a new file, so that no reader sees a partial file. */
 void losses_write(const struct options *options, const struct recorder_times *times, bool complete);
+
+/* Writes only what each collector saw, recorded and lost so far. */
+void losses_write_counts(FILE *out);
 
 #endif

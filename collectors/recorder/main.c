@@ -6,7 +6,9 @@
  *            [--counted NAME]… (disks.h explains these) [--cgroup DIR] [--memory-cgroup DIR]
  *            [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
  *            [--collect a,b] (default: the collectors that are on by default)
+ *            [--ring KEEP_NS [--ram-bytes N] [--after-ns N] [--gap-ns N] [--times N]] (ring.h)
  *            [--borders SOCKET [--owner UID]] [--room-bytes N] [--floor-bytes N] (room.h) [--addresses] [--verbose]
+ *            [--trigger SPEC[=SHOWN]]… (triggers.h)
  *   recorder --probe   load and attach each collector for a moment, print what works, keep nothing
  *   recorder --unpack FILE.rec   print the table (-: of standard input) unpacked, as SKMREC01
  *   recorder --list    print one JSON line per collector: {"name": …, "default": true|false, "order": N}
@@ -17,7 +19,7 @@
  *
  * SIGTERM, SIGINT and the end of standard input (the session is gone) stop it. All BPF programs end with the process,
  * so even kill -9 leaves nothing behind in the kernel. Exit status: 0; 1 if nothing could be recorded; 2 for a wrong
- * option.
+ * option; 3 if a trigger can't work on this machine.
  */
 #include <bpf/libbpf.h>
 #include <dirent.h>
@@ -47,10 +49,12 @@
 #include "rec_unpack.h"
 #include "refusal.h"
 #include "registry.h"
+#include "ring.h"
 #include "room.h"
 #include "stacks.h"
 #include "task_context.h"
 #include "time_bins.h"
+#include "triggers.h"
 
 /* With the time until the next drain, less than a second: so much a killed recorder may lose. */
 #define LOSSES_EVERY_NS (900 * NS_PER_MS)
@@ -173,6 +177,11 @@ static bool read_commands(void)
 	return true;
 }
 
+static void drain_now(void)
+{
+	drain_all(false);
+}
+
 static void record(const struct options *options, struct recorder_times *times)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -182,6 +191,7 @@ static void record(const struct options *options, struct recorder_times *times)
 		uint64_t now = monotonic_ns();
 
 		drain_all(false);
+		triggers_tick(now);
 		bpfstats_tick(now);
 		if (now - losses_ns > LOSSES_EVERY_NS) {
 			times->until_ns = now;
@@ -189,10 +199,13 @@ static void record(const struct options *options, struct recorder_times *times)
 			losses_write(options, times, false);
 			losses_ns = now;
 		}
+		if (!ring_tick(now))
+			stopping = 1;
 		/* Sleeps, but wakes when the session's end of standard input is closed. */
 		if (poll(&input, 1, DRAIN_MS) > 0 && !read_commands())
 			stopping = 1;
 	}
+	triggers_tick(monotonic_ns()); /* a signal may have come just before the stop */
 }
 
 static bool start(const struct collector_ops *ops, const struct options *options)
@@ -281,6 +294,7 @@ static int open_probe_dir(struct options *options, char *path)
 	if (!mkdtemp(path))
 		return fail(path, strerror(errno));
 	options->out_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	options->whole_fd = options->segment_fd = options->out_fd;
 	if (options->out_fd < 0) {
 		rmdir(path);
 		return fail(path, strerror(errno));
@@ -337,7 +351,7 @@ static void raise_priority(void)
 }
 
 /* Records until stopped, and writes all remaining events to the tables. */
-static void run(const struct options *options, bool any_on)
+static uint64_t run(const struct options *options, bool any_on)
 {
 	struct recorder_times times = { 0 };
 
@@ -353,6 +367,7 @@ static void run(const struct options *options, bool any_on)
 	bpfstats_stop();
 	losses_write(options, &times, true);
 	announce("stopped", times.until_ns);
+	return times.until_ns;
 }
 
 int main(int argc, char **argv)
@@ -360,8 +375,8 @@ int main(int argc, char **argv)
 	struct options options = { .out_fd = -1, .cgroup_fd = -1, .bin_ns = 100 * NS_PER_MS };
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 	char probe_dir[] = "/tmp/seekmeter-probe-XXXXXX";
-	uint64_t ready_ns = 0;
-	int on;
+	uint64_t ready_ns = 0, until_ns = 0;
+	int on, status;
 
 	if (options_parse(argc, argv, &options))
 		return 2;
@@ -381,6 +396,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "recorder: RLIMIT_MEMLOCK: %s\n", strerror(errno));
 	if (options.probe && open_probe_dir(&options, probe_dir))
 		return 1;
+	if (ring_open(&options))
+		return 1;
 	room_open(&options);
 	if (stacks_open(&options)) {
 		fail("stack.jsonl", strerror(errno));
@@ -392,22 +409,28 @@ int main(int argc, char **argv)
 	}
 
 	on = start_all(&options, &ready_ns);
+	status = on ? 0 : 1;
 	if (options.probe) {
 		announce("probed", ready_ns);
+	} else if (triggers_start()) {
+		status = 3;
 	} else {
 		/* Buffers have filled while the collectors were being attached. */
 		drain_all(false);
 		if (borders_open(&options))
 			return 1;
+		ring_begin(ready_ns, drain_now);
 		announce("ready", ready_ns);
-		run(&options, on > 0);
+		until_ns = run(&options, on > 0);
 	}
+	triggers_close();
 	close_all();
 	task_context_close();
 	completion_close();
 	functions_close(); /* may need the symbols, which go with the stacks */
 	stacks_close();
+	ring_end(until_ns);
 	if (options.probe)
 		remove_probe_dir(&options, probe_dir);
-	return on ? 0 : 1;
+	return status;
 }

@@ -14,6 +14,10 @@
 #include "disks.h"
 #include "fail.h"
 #include "registry.h"
+#include "triggers.h"
+
+#define RAM_BYTES	(256ULL << 20) /* of a ring, by default */
+#define RAM_BYTES_LEAST (2ULL << 20)
 
 /* Adds a file system under test: first the target, then further file systems on a watched device. */
 static int add_target(struct options *options, const char *text)
@@ -32,14 +36,14 @@ static int add_target(struct options *options, const char *text)
 	return 0;
 }
 
-/* Parses a size of at most UINT64_MAX / 4, so that sums of sizes do not overflow. */
-static int parse_bytes(const char *text, uint64_t *bytes)
+/* Parses a number of at most UINT64_MAX / 4, so that sums of such numbers do not overflow. */
+static int parse_number(const char *text, uint64_t *number)
 {
 	char *end;
 
 	errno = 0;
-	*bytes = strtoull(text, &end, 10);
-	return end == text || *end || *text == '-' || errno || *bytes > UINT64_MAX / 4 ? -1 : 0;
+	*number = strtoull(text, &end, 10);
+	return end == text || *end || *text == '-' || errno || *number > UINT64_MAX / 4 ? -1 : 0;
 }
 
 static int unknown_collector(const char *name)
@@ -102,6 +106,12 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ "addresses", no_argument, NULL, 'a' },
 		{ "room-bytes", required_argument, NULL, 's' },
 		{ "floor-bytes", required_argument, NULL, 'f' },
+		{ "trigger", required_argument, NULL, 'i' },
+		{ "ring", required_argument, NULL, 'k' },
+		{ "ram-bytes", required_argument, NULL, 'R' },
+		{ "after-ns", required_argument, NULL, 'A' },
+		{ "gap-ns", required_argument, NULL, 'G' },
+		{ "times", required_argument, NULL, 'T' },
 		{ "probe", no_argument, NULL, 'p' },
 		{ "list", no_argument, NULL, 'l' },
 		{ "unpack", required_argument, NULL, 'x' },
@@ -179,13 +189,39 @@ int options_parse(int argc, char **argv, struct options *options)
 			options->addresses = true;
 			break;
 		case 's':
-			if (parse_bytes(optarg, &options->room_bytes) || !options->room_bytes)
+			if (parse_number(optarg, &options->room_bytes) || !options->room_bytes)
 				return fail(optarg, "not a size; give a number of bytes");
 			break;
 		case 'f':
-			if (parse_bytes(optarg, &options->floor_bytes))
+			if (parse_number(optarg, &options->floor_bytes))
 				return fail(optarg, "not a size; give a number of bytes");
 			options->floor_given = true;
+			break;
+		case 'i':
+			if (triggers_add_option(optarg))
+				return -1;
+			break;
+		case 'k':
+			if (parse_number(optarg, &options->ring_keep_ns) || !options->ring_keep_ns)
+				return fail(optarg, "not a time; give a number of nanoseconds");
+			break;
+		case 'R':
+			if (parse_number(optarg, &options->ram_bytes) ||
+			    options->ram_bytes < RAM_BYTES_LEAST)
+				return fail(optarg,
+					    "not a size of a ring; give at least 2097152 bytes");
+			break;
+		case 'A':
+			if (parse_number(optarg, &options->after_ns))
+				return fail(optarg, "not a time; give a number of nanoseconds");
+			break;
+		case 'G':
+			if (parse_number(optarg, &options->gap_ns))
+				return fail(optarg, "not a time; give a number of nanoseconds");
+			break;
+		case 'T':
+			if (parse_number(optarg, &options->times))
+				return fail(optarg, "not a number of windows");
 			break;
 		case 'p':
 			options->probe = true;
@@ -207,8 +243,12 @@ int options_parse(int argc, char **argv, struct options *options)
 		return fail(argv[optind], "unexpected argument");
 	if (options->out_fd < 0 && !options->probe && !options->list && !options->unpack)
 		return fail("--out", "missing; give the directory the tables go to");
-	if (collect)
-		return choose_collectors(collect);
-	choose_default_collectors(options->probe);
-	return 0;
+	options->whole_fd = options->segment_fd = options->out_fd;
+	if (options->ring_keep_ns && !options->ram_bytes)
+		options->ram_bytes = RAM_BYTES;
+	if (collect && choose_collectors(collect))
+		return -1;
+	if (!collect)
+		choose_default_collectors(options->probe);
+	return triggers_check();
 }

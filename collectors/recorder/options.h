@@ -38,6 +38,8 @@ struct options {
 	bool verbose;
 	const char *unpack; /* print this table unpacked, and end; NULL: no */
 	int out_fd;	    /* directory of the tables */
+	/* Where tables are made: out_fd; with --ring those that stay whole, and the segment that is open at first. */
+	int whole_fd, segment_fd;
 	struct disk disks[MAX_DEVS];
 	int disk_count;
 	int volume_count;		     /* of the disks */
@@ -65,6 +67,11 @@ struct options {
 	/* If floor_given: free space of the file system that stays free; 0: none. */
 	uint64_t floor_bytes;
 	bool floor_given;
+	/* The flight recorder (ring.h); ring_keep_ns 0: none. */
+	uint64_t ring_keep_ns; /* kept before a firing */
+	uint64_t after_ns, gap_ns;
+	uint64_t ram_bytes; /* of all that lies in out_fd */
+	uint64_t times;	    /* windows that are kept at most; 0: any number */
 };
 
 /* 0; -1 if the command line is wrong: the error is printed. */

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,11 @@
 
 struct rec_file {
 	struct rec_file *next;
-	int fd;
+	char name[64];
+	char *header;
+	size_t header_bytes;
+	bool stays;
+	int fd, next_fd; /* next_fd: of the next segment, while files are moved */
 	size_t record_bytes;
 	off_t end;  /* always on a block */
 	char *rows; /* gathered, to be packed */
@@ -93,26 +98,44 @@ static int write_whole(int fd, const char *bytes, size_t count, off_t at)
 	return 0;
 }
 
-static int write_header(struct rec_file *file, const char *json)
+static int make_header(struct rec_file *file, const char *json)
 {
-	size_t json_bytes = strlen(json);
-	size_t total = (16 + json_bytes + 7) / 8 * 8;
-	uint32_t length = json_bytes;
-	char *header = calloc(1, total);
-	bool room = room_take(total);
-	int err = -1;
+	uint32_t length = strlen(json);
 
-	if (header) {
-		memcpy(header, "SKMREC02", 8);
-		memcpy(header + 8, &length, sizeof(length));
-		memcpy(header + 16, json, json_bytes);
-		err = write_whole(file->fd, header, total, 0);
-	}
-	file->end = total;
+	file->header_bytes = (16 + length + 7) / 8 * 8;
+	file->header = calloc(1, file->header_bytes);
+	if (!file->header)
+		return -1;
+	memcpy(file->header, "SKMREC02", 8);
+	memcpy(file->header + 8, &length, sizeof(length));
+	memcpy(file->header + 16, json, length);
+	return 0;
+}
+
+static int try_create(const struct rec_file *file, int dir_fd)
+{
+	int fd = new_file(dir_fd, file->name), error;
+
+	if (fd < 0 || !write_whole(fd, file->header, file->header_bytes, 0))
+		return fd;
+	error = errno;
+	close(fd);
+	errno = error;
+	return -1;
+}
+
+/* Creates the table's file in this directory, with its header. A descriptor; -1: errno is set. */
+static int create(const struct rec_file *file, int dir_fd)
+{
+	bool room = room_take(file->header_bytes);
+	int fd;
+
+	do {
+		fd = try_create(file, dir_fd);
+	} while (fd < 0 && errno == ENOSPC && room_free());
 	if (room)
-		room_settle(total);
-	free(header);
-	return err;
+		room_settle(file->header_bytes);
+	return fd;
 }
 
 static void free_file(struct rec_file *file)
@@ -122,6 +145,7 @@ static void free_file(struct rec_file *file)
 	if (file->fd >= 0)
 		close(file->fd);
 	free(file->rows);
+	free(file->header);
 	free(file);
 	errno = error;
 }
@@ -130,7 +154,6 @@ struct rec_file *rec_file_open_json(const struct options *options, const char *t
 				    const char *json, size_t record_bytes)
 {
 	struct rec_file *file = calloc(1, sizeof(*file));
-	char name[64];
 	int err;
 
 	if (!file)
@@ -139,12 +162,13 @@ struct rec_file *rec_file_open_json(const struct options *options, const char *t
 	file->most = (REC_BLOCK_BYTES + record_bytes - 1) / record_bytes;
 	file->fd = -1;
 	file->rows = malloc(file->most * record_bytes);
-	snprintf(name, sizeof(name), "%s.rec", table);
+	snprintf(file->name, sizeof(file->name), "%s.rec", table);
 	pthread_mutex_lock(&lock);
-	err = file->rows ? packer_open() : -1;
+	err = file->rows && !make_header(file, json) ? packer_open() : -1;
 	if (!err) {
-		file->fd = new_file(options->out_fd, name);
-		err = file->fd < 0 ? -1 : write_header(file, json);
+		file->fd = create(file, options->segment_fd);
+		file->end = file->header_bytes;
+		err = file->fd < 0 ? -1 : 0;
 	}
 	if (!err) {
 		file->next = files;
@@ -218,8 +242,10 @@ static const char *write_block(struct rec_file *file)
 	total += BLOCK_HEAD_BYTES;
 	if (!room_take(total))
 		return "no room";
-	err = write_whole(file->fd, packed, total, file->end);
-	error = errno;
+	do {
+		err = write_whole(file->fd, packed, total, file->end);
+		error = errno;
+	} while (err && error == ENOSPC && room_free());
 	room_settle(total);
 	if (!err) {
 		file->end += total;
@@ -280,6 +306,45 @@ void rec_files_flush(void)
 	for (struct rec_file *file = files; file; file = file->next)
 		flush(file);
 	pthread_mutex_unlock(&lock);
+}
+
+void rec_file_stay(struct rec_file *file)
+{
+	file->stays = true;
+}
+
+/* Writes what is gathered, and goes on in the next segment's file. */
+static void go_on(struct rec_file *file)
+{
+	flush(file);
+	(void)!ftruncate(file->fd, file->end);
+	close(file->fd);
+	file->fd = file->next_fd;
+	file->end = file->header_bytes;
+}
+
+int rec_files_move(int dir_fd)
+{
+	struct rec_file *file, *failed = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (file = files; file && !failed; file = file->next) {
+		if (file->stays)
+			continue;
+		file->next_fd = create(file, dir_fd);
+		if (file->next_fd < 0)
+			failed = file;
+	}
+	for (file = files; file != failed; file = file->next) {
+		if (file->stays)
+			continue;
+		if (failed)
+			close(file->next_fd);
+		else
+			go_on(file);
+	}
+	pthread_mutex_unlock(&lock);
+	return failed ? -1 : 0;
 }
 
 void rec_file_close(struct rec_file *file, struct collector_state *state)

@@ -44,6 +44,12 @@ size_t rec_file_write(struct rec_file *file, struct collector_state *state, cons
 		      size_t count);
 /* Writes the rows that all open files have gathered. */
 void rec_files_flush(void);
+/*
+ * With --ring: writes what the open files have gathered, and goes on with each table in a new file in this directory: all
+ * or none. -1: none, errno is set. Not for a table that stays.
+ */
+int rec_files_move(int dir_fd);
+void rec_file_stay(struct rec_file *file);
 void rec_file_close(struct rec_file *file, struct collector_state *state);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -30,6 +31,8 @@ static uint64_t since_bytes;	 /* taken since the last reading */
 static uint64_t next_look_ns;
 static const char *met; /* the limit that was met first; NULL: neither was */
 static uint64_t met_ns;
+static bool (*make_room)(size_t bytes);
+static bool (*free_some)(void);
 
 /* Reads the free space. If that fails there is no floor. */
 static void read_free_bytes(uint64_t now_ns)
@@ -55,6 +58,8 @@ void room_open(const struct options *options)
 	struct statvfs status;
 
 	dir_fd = options->out_fd;
+	if (make_room)
+		return;
 	most_bytes = options->room_bytes ? options->room_bytes : ROOM_MOST_BYTES;
 	floor_bytes = options->floor_bytes;
 	if (!options->floor_given && !fstatvfs(dir_fd, &status)) {
@@ -79,8 +84,10 @@ bool room_take(size_t bytes)
 	uint64_t now_ns = monotonic_ns();
 	bool room;
 
+	if (make_room && !make_room(bytes))
+		return false;
 	pthread_mutex_lock(&lock);
-	if (!met) {
+	if (!met && !make_room) {
 		met = limit_met(bytes, now_ns);
 		met_ns = met ? now_ns : 0;
 	}
@@ -126,4 +133,38 @@ int new_file(int dir_fd, const char *name)
 	/* A collector that could not start may have left a file; any other file of this name must not be written to. */
 	unlinkat(dir_fd, name, 0);
 	return openat(dir_fd, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+void room_bound(uint64_t bytes, bool (*make)(size_t bytes), bool (*some)(void))
+{
+	most_bytes = bytes;
+	make_room = make;
+	free_some = some;
+}
+
+bool room_free(void)
+{
+	return free_some && free_some();
+}
+
+/* Writes the text to fd, and closes fd. */
+static bool write_file(int fd, const char *text, size_t length)
+{
+	bool whole;
+
+	if (fd < 0)
+		return false;
+	whole = pwrite(fd, text, length, 0) == (ssize_t)length && ftruncate(fd, length) == 0;
+	return close(fd) == 0 && whole;
+}
+
+bool replace_file(int dir_fd, const char *name, const char *text, size_t length)
+{
+	char new[64];
+
+	snprintf(new, sizeof(new), ".%s.new", name);
+	if (write_file(new_file(dir_fd, new), text, length) && !renameat(dir_fd, new, dir_fd, name))
+		return true;
+	unlinkat(dir_fd, new, 0);
+	return write_file(openat(dir_fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC), text, length);
 }

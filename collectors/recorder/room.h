@@ -38,8 +38,21 @@ void room_settle(size_t bytes);
 /* False: a limit was met, and nothing is written from now on. */
 bool room_left(void);
 struct room room_state(void);
+/*
+ * Instead of both limits, for the flight recorder (ring_store.h): `make` may remove what is old, and answers whether so many
+ * bytes fit then. Rows that do not fit are lost, later ones may fit again. `some` removes something, as the file system is
+ * full.
+ */
+void room_bound(uint64_t bytes, bool (*make)(size_t bytes), bool (*some)(void));
+/* A write found the file system full. True: something was removed, try again. */
+bool room_free(void);
 
 /* Creates a file that only root may read or write, and unlinks what had its name. A descriptor; -1 with errno. */
 int new_file(int dir_fd, const char *name);
+/*
+ * Replaces the file of this name by a complete new one, so that no reader sees a partial file. On a full disk, where no new
+ * file fits, the blocks of the old file take the new text.
+ */
+bool replace_file(int dir_fd, const char *name, const char *text, size_t length);
 
 #endif

@@ -95,7 +95,7 @@ static bool write_stack(int32_t number, const uint64_t *frames, int count)
 int stacks_open(const struct options *options)
 {
 	addresses = options->addresses;
-	return jsonl_open(&file, options->out_fd, "stack.jsonl");
+	return jsonl_open(&file, options->whole_fd, "stack.jsonl");
 }
 
 /* The longest stack of any map, behind its hash. */

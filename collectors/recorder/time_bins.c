@@ -253,6 +253,17 @@ void bins_drain(struct bins *bins, bool last)
 	}
 }
 
+bool bins_are_drained(uint64_t ns)
+{
+	bool drained = true;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < MOST_BINS; i++)
+		drained = drained && (!filled[i] || *filled[i]->drained_to >= number_of(ns));
+	pthread_mutex_unlock(&lock);
+	return drained;
+}
+
 bool bins_take(int map_fd, uint64_t bin, void *keys, void *sums, uint32_t most,
 	       void (*take_sums)(uint64_t bin, uint32_t count))
 {

@@ -37,6 +37,9 @@ void bins_end(struct bins *bins);
  */
 void bins_drain(struct bins *bins, bool last);
 
+/* Whether all bins that end until this time are emptied. */
+bool bins_are_drained(uint64_t ns);
+
 /* When a bin began, and its length. The bin must be over. */
 uint64_t bins_start_ns(uint64_t bin);
 uint64_t bins_length_ns(uint64_t bin);

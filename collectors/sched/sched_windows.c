@@ -190,7 +190,7 @@ int windows_open(const struct windows *windows, const struct options *options)
 	with = *windows;
 	begins = calloc(with.cpus, sizeof(*begins));
 	events = calloc(with.cpus, sizeof(*events));
-	return begins && events ? jsonl_open(&file, options->out_fd, "sched_window.jsonl") : -1;
+	return begins && events ? jsonl_open(&file, options->whole_fd, "sched_window.jsonl") : -1;
 }
 
 void windows_begin(void)

@@ -13,8 +13,9 @@
 
 #define BATCH 512
 
-static struct rec_file *file;
-static struct collector_state *state;
+static struct rec_file *file, *main_file; /* main_file: while file is of a kept window */
+static struct collector_state *state, *main_state;
+static struct collector_state kept_state; /* its rows are recorded later, once they end */
 static struct thread_rows_names names;
 static struct thread_time_record rows[BATCH];
 static size_t row_count;
@@ -99,6 +100,30 @@ void thread_rows_split(const struct thread_event *event)
 {
 	split = event;
 	bins_split(event->begin_ns, event->end_ns, add_part);
+}
+
+int thread_rows_keep(const struct options *kept, const struct btf *btf)
+{
+	struct rec_file *kept_file =
+		rec_file_open(kept, "thread_time", btf, "thread_time_record", NULL);
+
+	if (!kept_file)
+		return -1;
+	thread_rows_flush();
+	rec_file_stay(kept_file);
+	main_file = file;
+	main_state = state;
+	file = kept_file;
+	state = &kept_state;
+	return 0;
+}
+
+void thread_rows_keep_end(void)
+{
+	thread_rows_flush();
+	rec_file_close(file, state);
+	file = main_file;
+	state = main_state;
 }
 
 void thread_rows_close(void)

@@ -28,6 +28,12 @@ void thread_rows_add(uint64_t bin_ns, uint64_t length_ns, const struct thread_ti
 void thread_rows_split(const struct thread_event *event);
 /* Writes the rows that were added. */
 void thread_rows_flush(void);
+/*
+ * From here until thread_rows_keep_end() rows go to a table of their own, in these options' directory, and do not count as
+ * recorded: their intervals are under way. 0; -1: errno is set.
+ */
+int thread_rows_keep(const struct options *kept, const struct btf *btf);
+void thread_rows_keep_end(void);
 void thread_rows_close(void);
 
 #endif

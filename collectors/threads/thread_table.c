@@ -11,11 +11,11 @@
 #include "recorder/options.h"
 #include "thread_proc.h"
 
-static struct jsonl file = { .fd = -1 };
+static struct jsonl file = { .fd = -1 }, main_file; /* main_file: while file is of a kept window */
 
 int thread_table_open(const struct options *options)
 {
-	return jsonl_open(&file, options->out_fd, "thread.jsonl");
+	return jsonl_open(&file, options->whole_fd, "thread.jsonl");
 }
 
 static const char *role_name(enum thread_role role)
@@ -106,6 +106,25 @@ bool thread_table_write(struct thread_slot *slot, bool same_tids)
 void thread_table_flush(void)
 {
 	jsonl_flush(&file);
+}
+
+int thread_table_keep(const struct options *kept)
+{
+	struct jsonl kept_file;
+
+	if (jsonl_open(&kept_file, kept->whole_fd, "thread.jsonl"))
+		return -1;
+	main_file = file;
+	file = kept_file;
+	return 0;
+}
+
+bool thread_table_keep_end(void)
+{
+	bool whole = jsonl_close(&file);
+
+	file = main_file;
+	return whole;
 }
 
 void thread_table_close(void)

@@ -16,6 +16,10 @@ int thread_table_open(const struct options *options);
  */
 bool thread_table_write(struct thread_slot *slot, bool same_tids);
 void thread_table_flush(void);
+/* From here until thread_table_keep_end() lines go to a table of their own, in these options' directory. -1: errno is set. */
+int thread_table_keep(const struct options *kept);
+/* False: lines are missing. */
+bool thread_table_keep_end(void);
 void thread_table_close(void);
 
 #endif

@@ -40,6 +40,7 @@
 #define BATCH	     512
 #define SUMS_ENTRIES 16384 /* keys in one bin */
 #define LATE_EVENTS  65536 /* events that wait until their bins are over */
+#define COPY_TRIES   4
 
 static struct collector_state state = { .begins = "" };
 static struct threads_bpf *skel;
@@ -365,12 +366,16 @@ static void add_kworkers_wait(const struct thread_slot *slot)
 	thread_rows_split(&event);
 }
 
+static uint64_t open_from_ns; /* of open intervals only the part from then on is added */
+
 /* Adds the open interval of a living thread. */
 static void add_open(const struct thread_slot *slot)
 {
 	struct thread_event event = { .begin_ns = slot->since_ns, .key = slot->key };
 	uint64_t left_ns = 0;
 
+	if (event.begin_ns < open_from_ns)
+		event.begin_ns = open_from_ns;
 	/* Its way off the CPU was not seen, and no switch on that CPU since. */
 	if (slot->key.state == THREAD_STATE_RUNNING)
 		left_ns = thread_proc_left_cpu(same_tids() ? slot->tid : slot->proc_tid,
@@ -378,13 +383,33 @@ static void add_open(const struct thread_slot *slot)
 					       end_ns);
 	if (left_ns) {
 		event.end_ns = left_ns;
-		if (left_ns > slot->since_ns)
+		if (left_ns > event.begin_ns) {
 			thread_rows_split(&event);
-		event.begin_ns = left_ns;
+			event.begin_ns = left_ns;
+		}
 		event.key.state = THREAD_STATE_SLEEPING;
 	}
 	event.end_ns = end_ns;
 	thread_rows_split(&event);
+}
+
+/* Adds a thread's open interval, if it has one, and its sums of bins before until_bin. */
+static bool add_under_way(const struct thread_slot *slot, uint64_t until_bin)
+{
+	bool is_open = slot->use == THREAD_SLOT_TAKEN && slot->since_ns < end_ns;
+
+	if (slot->wait_end_ns)
+		add_kworkers_wait(slot);
+	if (is_open)
+		add_open(slot);
+	for (int cell = 0; cell < THREAD_CELLS; cell++)
+		if ((slot->cells[cell].sum.ns || slot->cells[cell].sum.count ||
+		     slot->cells[cell].sum.samples) &&
+		    slot->cells_bin < until_bin)
+			thread_rows_add(bins_start_ns(slot->cells_bin),
+					bins_length_ns(slot->cells_bin), &slot->cells[cell].key,
+					&slot->cells[cell].sum);
+	return is_open;
 }
 
 /* Adds the open intervals of all living threads, and writes the threads. */
@@ -397,21 +422,74 @@ static void end_recording(void)
 
 		if (slot->use == THREAD_SLOT_FREE || !slot->start_ns)
 			continue;
-		if (slot->wait_end_ns)
-			add_kworkers_wait(slot);
-		if (slot->use == THREAD_SLOT_TAKEN && slot->since_ns < end_ns) {
-			add_open(slot);
-			open++;
-		}
-		for (int cell = 0; cell < THREAD_CELLS; cell++)
-			if (slot->cells[cell].sum.ns || slot->cells[cell].sum.count ||
-			    slot->cells[cell].sum.samples)
-				thread_rows_add(bins_start_ns(slot->cells_bin),
-						bins_length_ns(slot->cells_bin),
-						&slot->cells[cell].key, &slot->cells[cell].sum);
+		open += add_under_way(slot, UINT64_MAX);
 		write_thread(slot);
 	}
 	reason_set(state.notes, "intervals under way at the end", open);
+}
+
+/* Copies a slot that a program may be changing. False: it has ended, or changes all the time. */
+static bool copy_slot(const struct thread_slot *slot, struct thread_slot *copy)
+{
+	static struct thread_slot again;
+
+	for (int i = 0; i < COPY_TRIES; i++) {
+		if (__atomic_load_n(&slot->use, __ATOMIC_ACQUIRE) != THREAD_SLOT_TAKEN ||
+		    !slot->start_ns)
+			return false;
+		memcpy(copy, slot, sizeof(*copy));
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		memcpy(&again, slot, sizeof(again));
+		if (!memcmp(copy, &again, sizeof(again)))
+			return true;
+	}
+	return false;
+}
+
+/* Adds the part of an interval that is over then, whose bins are not all over. */
+static void add_until(struct thread_event event, uint64_t until_ns)
+{
+	if (event.kind != THREAD_EVENT_INTERVAL || event.begin_ns >= until_ns)
+		return;
+	if (event.end_ns > until_ns) {
+		event.end_ns = until_ns;
+		event.whole_ns = 0;
+	}
+	thread_rows_split(&event);
+}
+
+/* Writes the living threads and their open intervals to tables of a kept window. */
+static void keep(const struct options *kept, uint64_t from_ns)
+{
+	static struct thread_slot copy;
+	uint64_t until_bin;
+
+	if (thread_table_keep(kept)) {
+		reason_add(state.notes, "threads of a kept window not written", 1);
+		return;
+	}
+	if (thread_rows_keep(kept, bpf_object__btf(skel->obj))) {
+		(void)thread_table_keep_end();
+		reason_add(state.notes, "threads of a kept window not written", 1);
+		return;
+	}
+	/* Intervals are split at bins that are over. */
+	until_bin = bins_number(monotonic_ns());
+	end_ns = bins_start_ns(until_bin);
+	open_from_ns = bins_start_ns(bins_number(from_ns));
+	ring_buffer__consume(ring);
+	for (size_t i = 0; i < pending_count; i++)
+		add_until(pending[i], end_ns);
+	for (uint32_t i = 0; i < THREAD_SLOTS; i++) {
+		if (!copy_slot(&slots[i], &copy))
+			continue;
+		(void)add_under_way(&copy, until_bin);
+		write_thread(&copy);
+	}
+	open_from_ns = 0;
+	thread_rows_keep_end();
+	if (!thread_table_keep_end())
+		reason_add(state.notes, "threads of a kept window not written", 1);
 }
 
 static void read_counts(void)
@@ -491,6 +569,7 @@ static const struct collector_ops threads_collector = {
 	.open = open_all,
 	.attach = attach,
 	.drain = drain,
+	.keep = keep,
 	.detach = detach,
 	.close = close_all,
 	.state = &state,

@@ -51,6 +51,7 @@ class Recording:
         self.process = process
         self.ready = ready
         self.stopped_ns = 0
+        self.printed = ""  # after "ready"
 
     def source(self, name: str) -> dict[str, Any]:
         """Return a collector's entry in losses.json."""
@@ -82,9 +83,9 @@ class Recording:
             return
         self.stopped_ns = time.monotonic_ns()
         self.process.send_signal(signal.SIGTERM)
-        output, errors = self.process.communicate(timeout=60)
+        self.printed, errors = self.process.communicate(timeout=60)
         assert self.process.returncode == 0, errors
-        assert '"stopped":true' in output
+        assert '"stopped":true' in self.printed
 
 
 def read_table(path: Path) -> tuple[dict[str, Any], npt.NDArray[np.void]]:

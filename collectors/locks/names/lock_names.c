@@ -143,7 +143,7 @@ int lock_names_share(struct bpf_object *object)
 int lock_names_open(const struct options *options, struct bpf_object *object)
 {
 	if (!users) {
-		if (jsonl_open(&file, options->out_fd, "lock.jsonl"))
+		if (jsonl_open(&file, options->whole_fd, "lock.jsonl"))
 			return -1;
 		addresses = options->addresses;
 		objects = bpf_object__find_map_fd_by_name(object, "objects");

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The flight recorder in trouble: more rows than room, a full file system, a killed recorder."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from pathlib import Path
+
+from tests.collectors.loop_disk import MIB, loop_disk, tmpfs
+from tests.collectors.recording import needs_btf, read_table
+from tests.collectors.rings import (
+    SECOND_NS,
+    KnownReads,
+    allocated_bytes,
+    closed,
+    fire,
+    flight,
+    kept_rows,
+    ring_recording,
+    rows,
+    segments,
+)
+from tests.collectors.test_block_faults import load
+from tests.marks import needs_root
+
+ALL = "threads,block,locks,calls,events,sched,counters"
+
+pytestmark = needs_btf
+
+
+@needs_root
+def test_ring_stays_below_its_bound_and_loses_nothing_under_load(tmp_path: Path) -> None:
+    most_bytes = 3 * MIB
+    sizes: list[int] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.05):
+            sizes.append(allocated_bytes(ring))
+
+    with loop_disk(tmp_path / "image", 64 * MIB) as disk, tmpfs(tmp_path / "ring", "64M") as ring:
+        thread = threading.Thread(target=look)
+        with ring_recording(ring, disk, 60, most_bytes) as run:
+            thread.start()
+            try:
+                load(
+                    disk,
+                    *["--rw=randread", "--bs=512", "--ioengine=libaio", "--iodepth=32", "--time_based"],
+                    "--runtime=8",
+                )
+                fire(run)
+                time.sleep(0.2)
+            finally:
+                over.set()
+                thread.join()
+        state = run.source("block")
+        (kept,) = flight(ring, "kept")
+        block = kept_rows(ring, kept, "block")
+        first, last = (closed(ring / kept["segments"][at]) for at in (0, -1))
+        counted = last["losses"]["block"]["recorded"] - first["losses_start"]["block"]["recorded"]
+        shortened = flight(ring, "shortened_ns")
+    assert max(sizes) <= most_bytes
+    assert max(sizes) > most_bytes * 5 // 8  # most of what may be used is
+    assert state["seen"] == state["recorded"] > 50_000
+    assert sum(state["lost"].values()) == 0
+    assert kept["why_short"] == "ram"
+    assert shortened
+    assert len(block) == counted > 5_000  # rows of a shorter window are all there
+
+
+@needs_root
+def test_full_file_system_below_the_bound_drops_the_oldest(tmp_path: Path) -> None:
+    with loop_disk(tmp_path / "image", 64 * MIB) as disk, tmpfs(tmp_path / "ring", "2M") as ring:
+        with ring_recording(ring, disk, 12, 256 * MIB) as run:
+            words = ["--rw=randread", "--bs=512", "--ioengine=libaio", "--iodepth=32", "--time_based"]
+            load(disk, *words, "--runtime=10")
+            end_ns = time.monotonic_ns()
+            time.sleep(1.2)
+        state = run.source("block")
+        folders = segments(ring)
+        block = rows(folders, "block")
+        shortened = flight(ring, "shortened_ns")
+    assert folders[0].name != "segment-000000"
+    assert shortened
+    assert int(block["complete_ns"].max()) >= end_ns - SECOND_NS
+    assert state["seen"] == state["recorded"] > 200_000
+    assert sum(state["lost"].values()) == 0
+
+
+@needs_root
+def test_killed_ring_is_readable_at_any_moment(tmp_path: Path) -> None:
+    random.seed(24)
+    with loop_disk(tmp_path / "image", 64 * MIB) as disk, tmpfs(tmp_path / "rings", "256M") as rings:
+        reads = KnownReads(disk, 64 * MIB, 0.0005)
+        with reads.running():
+            for number in range(8):
+                out = rings / str(number)
+                with ring_recording(out, disk, 0.6, 8 * MIB, "--after-ns", "300000000", collect=ALL) as run:
+                    time.sleep(random.uniform(0.2, 2.0))
+                    if number % 2:
+                        fire(run)
+                        time.sleep(random.uniform(0, 0.6))
+                    run.process.kill()
+                    killed_ns = time.monotonic_ns()
+                    run.process.wait()
+                    run.stopped_ns = killed_ns
+                folders = segments(out)
+                # A kill within a cut leaves two segments open.
+                assert all((folder / "segment.json").exists() for folder in folders[:-2])
+                for folder in folders:
+                    for path in folder.glob("*.rec"):
+                        read_table(path)
+                    if (folder / "segment.json").exists():
+                        assert closed(folder)["end_ns"] <= killed_ns
+                assert flight(out, "armed_ns")
+                for kept in flight(out, "kept"):
+                    assert len(kept_rows(out, kept, "block"))
+                block = rows(folders, "block")
+                assert killed_ns - int(block["complete_ns"].max()) < 1.5 * SECOND_NS
+                read_table(out / "second.rec")
