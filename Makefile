@@ -146,6 +146,11 @@ build/objects/%.o: %.c Makefile | setup
 $(RECORDER_OBJECTS): override CFLAGS += $(addprefix -I,$(sort $(dir $(SKELETONS)))) -I bpf -I collectors
 $(RECORDER_OBJECTS): | $(SKELETONS)
 
+# The version is compiled in: an import elsewhere must know what recorded.
+override VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+build/objects/collectors/alone/version.o: override CFLAGS += -DSEEKMETER_VERSION='"$(VERSION)"'
+build/objects/collectors/alone/version.o: pyproject.toml
+
 build/recorder: $(RECORDER_OBJECTS)
 	@$(call SAY,LINK  $(@F))
 	$(Q)$(ASIDE) $(CC) $^ -lbpf -lelf -lz -lm -pthread -o "$$new" $(RENAME)

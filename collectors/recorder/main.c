@@ -7,7 +7,9 @@
  *            [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
  *            [--collect a,b] (default: the collectors that are on by default)
  *            [--borders SOCKET [--owner UID]] [--room-bytes N] [--floor-bytes N] (room.h) [--addresses] [--verbose]
+ *   recorder --dev NAME --facts [--secs N] [--max-bytes N] --out DIR   without a session: alone/alone.h
  *   recorder --probe   load and attach each collector for a moment, print what works, keep nothing
+ *   recorder --version print the version
  *   recorder --list    print one JSON line per collector: {"name": …, "default": true|false, "order": N}
  *
  * It prints one JSON line when everything is attached ({"ready": true, …}: events are recorded from its monotonic_ns
@@ -16,7 +18,7 @@
  *
  * SIGTERM, SIGINT and the end of standard input (the session is gone) stop it. All BPF programs end with the process,
  * so even kill -9 leaves nothing behind in the kernel. Exit status: 0; 1 if nothing could be recorded; 2 for a wrong
- * option.
+ * option; 3, without a session, if this machine or user cannot record.
  */
 #include <bpf/libbpf.h>
 #include <dirent.h>
@@ -33,6 +35,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alone/alone.h"
+#include "alone/version.h"
 #include "borders.h"
 #include "bpfstats.h"
 #include "clock.h"
@@ -183,6 +187,12 @@ static void record(const struct options *options, struct recorder_times *times)
 			times->until_ns = now;
 			losses_write(options, times, false);
 			losses_ns = now;
+		}
+		if (options->dev) {
+			if (!alone_goes_on(options, now))
+				break;
+			poll(NULL, 0, DRAIN_MS);
+			continue;
 		}
 		/* Sleeps, but wakes when the session's end of standard input is closed. */
 		if (poll(&input, 1, DRAIN_MS) > 0 && !read_commands())
@@ -340,13 +350,18 @@ static void run(const struct options *options, bool any_on)
 	times.start_cpu_ns = thread_cpu_ns();
 	if (any_on)
 		record(options, &times);
+	if (options->dev)
+		alone_before_end();
 	borders_close();
 	bpfstats_close();
 	times.until_ns = detach_all();
 	drain_all(true);
 	bpfstats_stop();
 	losses_write(options, &times, true);
-	announce("stopped", times.until_ns);
+	if (options->dev)
+		alone_end(options, times.until_ns, any_on);
+	else
+		announce("stopped", times.until_ns);
 }
 
 int main(int argc, char **argv)
@@ -362,6 +377,16 @@ int main(int argc, char **argv)
 	if (options.list) {
 		list_collectors();
 		return 0;
+	}
+	if (options.version) {
+		printf("recorder %s\n", recorder_version);
+		return 0;
+	}
+	if (options.dev) {
+		int status = alone_open(&options);
+
+		if (status)
+			return status;
 	}
 	verbose = options.verbose;
 	bins_set_length(options.bin_ns);
@@ -391,7 +416,10 @@ int main(int argc, char **argv)
 		drain_all(false);
 		if (borders_open(&options))
 			return 1;
-		announce("ready", ready_ns);
+		if (options.dev)
+			alone_begin(&options, ready_ns);
+		else
+			announce("ready", ready_ns);
 		run(&options, on > 0);
 	}
 	close_all();
@@ -401,5 +429,7 @@ int main(int argc, char **argv)
 	stacks_close();
 	if (options.probe)
 		remove_probe_dir(&options, probe_dir);
+	if (options.dev && !on)
+		return 3;
 	return on ? 0 : 1;
 }

@@ -33,10 +33,15 @@ struct disk {
 };
 
 struct options {
-	bool list;  /* print the collectors, and end */
-	bool probe; /* load and attach to see whether it works; nothing is kept */
+	bool list;    /* print the collectors, and end */
+	bool probe;   /* load and attach to see whether it works; nothing is kept */
+	bool version; /* print the version, and end */
 	bool verbose;
 	int out_fd; /* directory of the tables */
+	/* Without a session (alone/alone.h): the watched device, how long (0: until a signal), and the new directory. */
+	const char *dev;
+	uint64_t record_ns;
+	const char *out;
 	struct disk disks[MAX_DEVS];
 	int disk_count;
 	int volume_count;		     /* of the disks */

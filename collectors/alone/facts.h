@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* alone.json: what an import needs besides the tables. Its keys are those of run.json (docs/SCHEMA.md). */
+#ifndef SEEKMETER_ALONE_FACTS_H
+#define SEEKMETER_ALONE_FACTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "alone/devices.h"
+#include "alone/layers.h"
+#include "alone/mounts.h"
+
+#define MOST_MOUNTS   256 /* MAX_TARGETS of recorder/options.h */
+#define MOST_WARNINGS 16
+
+/* The kernel's counters of the devices of the layers, in the order of layers.names. */
+struct counters {
+	unsigned long long (*fields)[14]; /* of /sys/class/block/NAME/stat */
+	bool *is_known;
+};
+
+struct facts {
+	const char *given; /* the device as named */
+	int watched;	   /* index of the device */
+	struct devices devices, devices_after;
+	struct layers layers;
+	struct mounted_list mounted;
+	struct counters start, end;
+	char *machine; /* "kernel" and "machine", read once */
+	int64_t realtime_offset_ns;
+	uint64_t start_ns, end_ns; /* of the recording; 0: not yet */
+	const char *state;	   /* recording, complete */
+	const char *ended;	   /* time, signal, size, floor; NULL: it runs */
+	char warnings[MOST_WARNINGS][256];
+	int warning_count;
+};
+
+struct options;
+
+void counters_read(const struct facts *facts, struct counters *counters);
+void facts_warn(struct facts *facts, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Replaces DIR/alone.json; 0, or -1 with errno. */
+int facts_write(const struct facts *facts, const struct options *options, int dir_fd);
+
+#endif
