@@ -147,6 +147,7 @@ int alone_open(struct options *options)
 	if (layers_to_options(&facts.devices, &facts.layers, options))
 		return CANNOT_BE_DONE;
 	mounted_find(&facts.devices, facts.watched, &facts.mounted);
+	facts_read_journals(&facts);
 	set_targets(options);
 	clock_gettime(CLOCK_REALTIME, &now);
 	facts.realtime_offset_ns =

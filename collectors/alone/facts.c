@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "alone/disk_facts.h"
-#include "alone/journals.h"
 #include "alone/version.h"
 #include "recorder/jsonl.h"
 #include "recorder/options.h"
@@ -239,25 +238,35 @@ static void write_device(FILE *out, const struct facts *facts)
 	fputc('}', out);
 }
 
-static void write_journal(FILE *out, const struct facts *facts, const struct mounted *mounted,
-			  const char **separator)
+void facts_read_journals(struct facts *facts)
 {
-	const struct device *device = &facts->devices.at[mounted->device];
-	struct extent extents[MOST_EXTENTS];
-	int count = mounted->is_overlay ? 0 : journal_read(device, mounted->mount.kind, extents);
+	const struct mounted *mounted = facts->mounted.at;
 
-	if (!count)
+	facts->journals = calloc(facts->mounted.count + 1, sizeof(*facts->journals));
+	for (int i = 0; facts->journals && i < facts->mounted.count && i < MOST_MOUNTS; i++)
+		if (!mounted[i].is_overlay)
+			facts->journals[i].count =
+				journal_read(&facts->devices.at[mounted[i].device],
+					     mounted[i].mount.kind, facts->journals[i].extents);
+}
+
+static void write_journal(FILE *out, const struct facts *facts, int index, const char **separator)
+{
+	const struct device *device = &facts->devices.at[facts->mounted.at[index].device];
+	const struct journal_place *place = &facts->journals[index];
+
+	if (!place->count)
 		return;
 	fprintf(out, "%s{\"device\":", *separator);
 	*separator = ",";
 	json_string(out, device->name);
-	fprintf(out, ",\"dev\":\"%s\",\"extents\":", facts->devices.at[device->disk].dev);
-	fputs(count < 0 ? "null}" : "[", out);
-	for (int i = 0; i < count; i++)
+	fprintf(out, ",\"dev\":\"%s\",\"extents\":%s", facts->devices.at[device->disk].dev,
+		place->count < 0 ? "null}" : "[");
+	for (int i = 0; i < place->count; i++)
 		fprintf(out, "%s[%llu,%llu]%s", i ? "," : "",
-			(unsigned long long)(device->first_sector + extents[i].start),
-			(unsigned long long)(device->first_sector + extents[i].end),
-			i == count - 1 ? "]}" : "");
+			(unsigned long long)(device->first_sector + place->extents[i].start),
+			(unsigned long long)(device->first_sector + place->extents[i].end),
+			i == place->count - 1 ? "]}" : "");
 }
 
 static void write_filesystems(FILE *out, const struct facts *facts)
@@ -278,8 +287,8 @@ static void write_filesystems(FILE *out, const struct facts *facts)
 		fputc('}', out);
 	}
 	fputs("],\"journals\":[", out);
-	for (int i = 0; i < count; i++)
-		write_journal(out, facts, &facts->mounted.at[i], &separator);
+	for (int i = 0; facts->journals && i < count; i++)
+		write_journal(out, facts, i, &separator);
 	fputc(']', out);
 }
 

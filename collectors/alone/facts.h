@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "alone/devices.h"
+#include "alone/journals.h"
 #include "alone/layers.h"
 #include "alone/mounts.h"
 
@@ -19,12 +20,19 @@ struct counters {
 	bool *is_known;
 };
 
+/* Where the journal of a mounted file system lies. */
+struct journal_place {
+	int count; /* of the extents; 0: it has none of its own; -1: not known */
+	struct extent extents[MOST_EXTENTS];
+};
+
 struct facts {
 	const char *given; /* the device as named */
 	int watched;	   /* index of the device */
 	struct devices devices, devices_after;
 	struct layers layers;
 	struct mounted_list mounted;
+	struct journal_place *journals; /* of each mounted one, in that order */
 	struct counters start, end;
 	char *machine; /* "kernel" and "machine", read once */
 	int64_t realtime_offset_ns;
@@ -37,6 +45,8 @@ struct facts {
 
 struct options;
 
+/* Reads where the journals lie, before the recording begins: these reads are requests, too. */
+void facts_read_journals(struct facts *facts);
 void counters_read(const struct facts *facts, struct counters *counters);
 void facts_warn(struct facts *facts, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Replaces DIR/alone.json; 0, or -1 with errno. */
