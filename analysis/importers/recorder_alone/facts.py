@@ -17,6 +17,7 @@ from analysis.rundir.run import as_float, as_int, clean, dig
 SCHEMA = 1  # ALONE_SCHEMA of collectors/alone/version.h
 _MOST_ENTRIES, _MOST_LETTERS, _DEEPEST = 4096, 2000, 6
 _MOST_NS = 1 << 62
+_MOST_TEXTS = 64
 _KILLED = "the recorder was killed before its end; what it recorded up to then is here"
 
 
@@ -85,6 +86,11 @@ def _started(clock: Mapping[str, Any]) -> dict[str, Any]:
     return {"start_realtime": datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
+def _texts(value: Any, letters: int) -> list[str]:
+    texts = value[:_MOST_TEXTS] if isinstance(value, list) else []
+    return [clean(text, letters) for text in texts if isinstance(text, str)]
+
+
 def _objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
@@ -123,7 +129,7 @@ def _geometry(alone: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
 def _spans(alone: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Of a root with a file system its whole, whose places besides the journal are not known."""
     stack = _mapping(alone.get("stack"))
-    roots = {root.get("dev") for root in _objects(stack.get("roots"))}
+    roots = {str(root.get("dev")) for root in _objects(stack.get("roots"))}
     return [
         {
             "dev": node.get("dev"),
@@ -133,7 +139,7 @@ def _spans(alone: Mapping[str, Any]) -> list[dict[str, Any]]:
             "rest_kind": "mixed",
         }
         for node in _objects(stack.get("nodes"))
-        if node.get("dev") in roots
+        if str(node.get("dev")) in roots
     ]
 
 
@@ -173,15 +179,14 @@ def facts_of(trace: Path, alone: Mapping[str, Any], losses: Mapping[str, Any]) -
     """run.json's facts, as those of a `watch` of the same device. Raises OptionError."""
     clock = _clock(trace, alone, losses)
     dev, secs = clean(alone.get("dev") or "", 80), as_float(alone.get("secs")) or 0
-    lines = alone.get("warnings")
-    warnings = [clean(line, 300) for line in (lines[:64] if isinstance(lines, list) else [])]
+    warnings = _texts(alone.get("warnings"), 300)
     mounts = _objects(alone.get("mounts"))
     words = {"DEV": dev, **({"SECS": f"{secs:g}"} if secs else {})}
     ended = clean(alone.get("ended") or "", 20)
     return {
         "command": " ".join(["make watch", *(f"{key}={shlex.quote(text)}" for key, text in words.items())]),
         "words": words,
-        "collect": [clean(name, 40) for name in alone.get("collect") or [] if isinstance(name, str)],
+        "collect": _texts(alone.get("collect"), 40),
         **_started(clock),
         "clock": clock,
         "kernel": _mapping(alone.get("kernel")),
