@@ -3,7 +3,7 @@
  * Where a journal lies; see journals.h.
  *
  * ext4 keeps a copy of the journal inode's block map in the superblock (s_jnl_blocks): an extent tree, or the block
- * numbers of ext3 (Documentation/filesystems/ext4/). XFS has its log in one piece (xfs_format.h).
+ * numbers of ext3 (Documentation/filesystems/ext4/). XFS has its log in one piece (fs/xfs/libxfs/xfs_format.h of the kernel).
  */
 #include "journals.h"
 
