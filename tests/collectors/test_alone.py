@@ -29,7 +29,7 @@ from tests.collectors.loop_disk import (
     mounted,
 )
 from tests.collectors.recording import enum_value, read_table
-from tests.collectors.sessions import TREE
+from tests.collectors.sessions import TREE, Job
 from tests.marks import needs_root
 from workloads.disks import queue
 from workloads.filesystems import layout
@@ -382,3 +382,37 @@ def test_the_version_is_that_of_the_project() -> None:
     version = re.search(r'^version = "(.*)"$', (TREE / "pyproject.toml").read_text(), re.MULTILINE)
     said = subprocess.run([RECORDER, "--version"], capture_output=True, text=True, check=True).stdout
     assert version is not None and said == f"recorder {version[1]}\n"
+
+
+def headings(run: Path) -> list[str]:
+    """Titles of the sections of detail.txt, which has all of them."""
+    return re.findall(r"^(.+?) -{3,}$", (run / "detail.txt").read_text(), re.MULTILINE)
+
+
+def test_the_report_has_the_sections_of_a_watch(disk: LoopDisk, tmp_path: Path) -> None:
+    subprocess.run(["mkfs.ext4", "-q", disk.path], check=True)
+    script = "for i in 1 2 3 4 5 6; do dd if=/dev/zero of=$0/$i bs=64k count=8 conv=fsync; sleep 0.3; done"
+    with mounted(disk.path, tmp_path / "mnt"):
+        job = Job("watch", tmp_path / "watched", None, DEV=disk.name, SECS="3")
+        job.until("watch")
+        subprocess.run(["sh", "-c", script, tmp_path / "mnt"], check=True, capture_output=True)
+        assert job.end() == 0, job.said
+        subprocess.run(["rm", "-r", *(tmp_path / "mnt").glob("[0-9]")], check=True)
+        os.sync()
+        with recording(disk.name, tmp_path / "out", "--secs", "3") as process:
+            subprocess.run(["sh", "-c", script, tmp_path / "mnt"], check=True, capture_output=True)
+            assert process.wait(60) == 0, said_by(tmp_path / "out")
+    for run in (tmp_path / "watched", tmp_path / "imported"):
+        if run.name == "imported":
+            facts = imported(tmp_path / "out", run)
+        else:
+            report = [str(TREE / ".venv/bin/python"), "-m", "analysis", "report", str(run)]
+            subprocess.run(report, cwd=TREE, check=True, capture_output=True)
+    assert len(headings(tmp_path / "watched")) > 10
+    assert headings(tmp_path / "imported") == headings(tmp_path / "watched")
+    watched = json.loads((tmp_path / "watched/run.json").read_text())
+    assert watched.keys() - facts.keys() <= {"timing", "name"}
+    assert facts["filesystem"]["geometry"]["journal"] == watched["filesystem"]["geometry"]["journal"]
+    assert sorted(facts["collect"]) == sorted(watched["collect"])
+    for key in ("device", "filesystem", "stack"):
+        assert facts[key].keys() == watched[key].keys()
