@@ -409,7 +409,10 @@ def test_the_report_has_the_sections_of_a_watch(disk: LoopDisk, tmp_path: Path) 
             report = [str(TREE / ".venv/bin/python"), "-m", "analysis", "report", str(run)]
             subprocess.run(report, cwd=TREE, check=True, capture_output=True)
     assert len(headings(tmp_path / "watched")) > 10
-    assert headings(tmp_path / "imported") == headings(tmp_path / "watched")
+    have, wanted = headings(tmp_path / "imported"), headings(tmp_path / "watched")
+    # The recorder alone reads no layout but the journal's; inode locks are there by chance.
+    assert set(wanted) - set(have) <= {"BLOCK GROUPS", "INODE LOCKS"}
+    assert set(have) - set(wanted) <= {"INODE LOCKS"}
     watched = json.loads((tmp_path / "watched/run.json").read_text())
     assert watched.keys() - facts.keys() <= {"timing", "name"}
     assert facts["filesystem"]["geometry"]["journal"] == watched["filesystem"]["geometry"]["journal"]
