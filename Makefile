@@ -98,6 +98,7 @@ clean:
 # --- the build: every source file in these folders, no list to edit ------------------------------------
 override ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/; s/ppc64le/powerpc/; s/riscv64/riscv/; s/s390x/s390/')
 override CC := gcc
+override DEFINES :=
 override CFLAGS := -std=c11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE
 override BPF_CFLAGS := -g -O2 -Wall -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) -I bpf
 override objects_of = $(patsubst %.c,build/objects/%.o,$(wildcard $1))
@@ -140,11 +141,16 @@ build/bpf/%.skel.h: build/bpf/%.bpf.o
 
 build/objects/%.o: %.c Makefile | setup
 	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
-	$(Q)$(ASIDE) $(CC) $(CFLAGS) $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
+	$(Q)$(ASIDE) $(CC) $(CFLAGS) $(DEFINES) $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 # Skeletons first: which ones a file includes is known only after its first compilation.
 $(RECORDER_OBJECTS): override CFLAGS += $(addprefix -I,$(sort $(dir $(SKELETONS)))) -I bpf -I collectors
 $(RECORDER_OBJECTS): | $(SKELETONS)
+
+# The version is compiled in: an import elsewhere must know what recorded.
+build/objects/collectors/alone/version.o: $(wildcard pyproject.toml)
+build/objects/collectors/alone/version.o: override DEFINES = \
+	-DSEEKMETER_VERSION='"$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)"'
 
 build/recorder: $(RECORDER_OBJECTS)
 	@$(call SAY,LINK  $(@F))

@@ -23,7 +23,8 @@
     python -m analysis query [--format=csv|json] [--window=1.2-3.4] [--sql=SQL] RUN...
                                                        the answer, on stdout; SQL may be @NAME of a question
                                                        in queries/; without --sql the list of these
-    python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, and its reports
+    python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, or of what
+                                                       recorder --facts left, and its reports
 
 Started by root, a job runs as the run's owner in a process of its own (rundir/owner.py, rundir/apart.py).
 
@@ -114,7 +115,7 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
         if not argv[-1]:
             raise OptionError(
                 "nothing to import: add TRACE=FILE, a block trace of blktrace (path/sda), perf, trace-cmd,"
-                " ftrace or biosnoop"
+                " ftrace or biosnoop, or what recorder --facts left"
             )
         out = argv[1].removeprefix("--out=") if len(argv) == 3 else ""
         if (len(argv) == 3) == (argv[1].startswith("--out=") and out != ""):

@@ -84,7 +84,8 @@ def find_files(trace: Path) -> tuple[str, list[Path]]:
         raise OptionError(
             f"TRACE={clean(trace)}: neither it nor {clean(name)}.blktrace.0 is a file; name a block trace:"
             " files of blktrace (path/sda for path/sda.blktrace.*), a folder of them, a dump of blkparse -d,"
-            " perf.data, trace.dat, or text of perf script, ftrace, trace-cmd report, blkparse or biosnoop"
+            " perf.data, trace.dat, text of perf script, ftrace, trace-cmd report, blkparse or biosnoop,"
+            " or what recorder --facts left (a directory, .tar, .tar.gz)"
         )
     return name, files
 

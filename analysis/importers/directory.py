@@ -64,11 +64,13 @@ class ImportedRun:
         text = json.dumps(self.facts, indent=1) + "\n"
         write_atomic(self.folder.open_path / "run.json", text.encode("utf-8", "backslashreplace"))
 
-    def finish(self, facts: Mapping[str, Any], losses: Mapping[str, Any]) -> None:
-        """Complete the run: write run.json and losses.json, and point runs/latest to it."""
+    def finish(self, facts: Mapping[str, Any], losses: Mapping[str, Any], phases: bytes = b"") -> None:
+        """Complete the run: write run.json and losses.json, and point runs/latest to it.
+
+        phases: lines of phases.jsonl; without any it is an empty table, not a missing one.
+        """
         write_atomic(self.folder.open_path / "losses.json", (json.dumps(losses, indent=1) + "\n").encode())
-        # There are no phases: an empty table, not a missing one.
-        write_atomic(self.raw / "phases.jsonl", b"")
+        write_atomic(self.raw / "phases.jsonl", phases)
         self.facts |= facts
         self.facts["state"] = "complete"
         self._write()

@@ -6,12 +6,15 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO
 
 from analysis.errors import OptionError
 from analysis.importers.blktrace import Source, find_files, read_source
 from analysis.importers.directory import ImportedRun
+from analysis.importers.recorder_alone.files import is_recording
+from analysis.importers.recorder_alone.read import read_recording
 from analysis.importers.text import PROGRAMS, translate
 from analysis.rundir.folder import name_of
 from analysis.rundir.run import clean
@@ -73,7 +76,12 @@ def kind_of(file: IO[bytes], path: Path) -> str:
 
 
 def import_trace(trace: Path, out: Path | None) -> Path:
-    """Convert a block trace to a run directory; returns its path. Raises OptionError, ReportError."""
+    """Convert a trace to a run directory; returns its path. Raises OptionError, MachineError, ReportError."""
+    if is_recording(trace):
+        with nullcontext() if trace.is_dir() else open_trace(trace) as archive:
+            run = _new_run(_name_of_recording(trace), trace, out)
+            read_recording(run, trace, archive)
+        return run.path
     name, files = find_files(trace)
     if files != [trace]:
         for path in files:
@@ -96,6 +104,10 @@ def import_trace(trace: Path, out: Path | None) -> Path:
         finally:
             stream.unlink(missing_ok=True)
     return run.path
+
+
+def _name_of_recording(trace: Path) -> str:
+    return trace.resolve().name.removesuffix(".tgz").removesuffix(".gz").removesuffix(".tar")
 
 
 def _new_run(name: str, trace: Path, out: Path | None) -> ImportedRun:

@@ -23,7 +23,7 @@ JOBS = {
     "export": "write a run for other tools, RUN/export/: TO=perfetto, csv, fio (without TO=: the list)",
     "compare": 'write one report of several finished runs, or sweeps, with verdicts: RUNS="runs/… runs/…"',
     "query": "answer SQL= over the tables of RUN= or RUNS=; without SQL= list the questions that have a name",
-    "import": "make a run directory from another tool's block trace, and report it: TRACE=FILE",
+    "import": "make a run directory from another tool's trace, or the recorder's, and report it: TRACE=FILE",
     "plan": "print what trace, sweep, study or verify would do: every command line, device, size, time",
     "doctor": "print what this kernel can show: per collector yes or no, why, and the remedy",
     "list": "list file systems, workloads, disks and scripts",

@@ -9,8 +9,10 @@
  *            [--ring KEEP_NS [--ram-bytes N] [--after-ns N] [--gap-ns N] [--times N]] (ring.h)
  *            [--borders SOCKET [--owner UID]] [--room-bytes N] [--floor-bytes N] (room.h) [--addresses] [--verbose]
  *            [--trigger SPEC[=SHOWN]]… (triggers.h)
+ *   recorder --dev NAME --facts [--secs N] [--max-bytes N] --out DIR   without a session: alone/alone.h
  *   recorder --probe   load and attach each collector for a moment, print what works, keep nothing
  *   recorder --unpack FILE.rec   print the table (-: of standard input) unpacked, as SKMREC01
+ *   recorder --version print the version
  *   recorder --list    print one JSON line per collector: {"name": …, "default": true|false, "order": N}
  *
  * It prints one JSON line when everything is attached ({"ready": true, …}: events are recorded from its monotonic_ns
@@ -19,7 +21,7 @@
  *
  * SIGTERM, SIGINT and the end of standard input (the session is gone) stop it. All BPF programs end with the process,
  * so even kill -9 leaves nothing behind in the kernel. Exit status: 0; 1 if nothing could be recorded; 2 for a wrong
- * option; 3 if a trigger can't work on this machine.
+ * option; 3 if a trigger can't work on this machine or, without a session, if this machine or user cannot record.
  */
 #include <bpf/libbpf.h>
 #include <dirent.h>
@@ -36,6 +38,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alone/alone.h"
+#include "alone/version.h"
 #include "borders.h"
 #include "bpfstats.h"
 #include "clock.h"
@@ -201,6 +205,12 @@ static void record(const struct options *options, struct recorder_times *times)
 		}
 		if (!ring_tick(now))
 			stopping = 1;
+		if (options->dev) {
+			if (!alone_goes_on(options, now))
+				break;
+			poll(NULL, 0, DRAIN_MS);
+			continue;
+		}
 		/* Sleeps, but wakes when the session's end of standard input is closed. */
 		if (poll(&input, 1, DRAIN_MS) > 0 && !read_commands())
 			stopping = 1;
@@ -359,6 +369,8 @@ static uint64_t run(const struct options *options, bool any_on)
 	times.start_cpu_ns = thread_cpu_ns();
 	if (any_on)
 		record(options, &times);
+	if (options->dev)
+		alone_before_end();
 	borders_close();
 	bpfstats_close();
 	times.until_ns = detach_all();
@@ -366,7 +378,10 @@ static uint64_t run(const struct options *options, bool any_on)
 	rec_files_flush();
 	bpfstats_stop();
 	losses_write(options, &times, true);
-	announce("stopped", times.until_ns);
+	if (options->dev)
+		alone_end(options, times.until_ns, any_on);
+	else
+		announce("stopped", times.until_ns);
 	return times.until_ns;
 }
 
@@ -386,6 +401,16 @@ int main(int argc, char **argv)
 	}
 	if (options.unpack)
 		return rec_unpack(options.unpack) ? 1 : 0;
+	if (options.version) {
+		printf("recorder %s\n", recorder_version);
+		return 0;
+	}
+	if (options.dev) {
+		int status = alone_open(&options);
+
+		if (status)
+			return status;
+	}
 	verbose = options.verbose;
 	bins_set_length(options.bin_ns);
 	raise_priority();
@@ -396,6 +421,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "recorder: RLIMIT_MEMLOCK: %s\n", strerror(errno));
 	if (options.probe && open_probe_dir(&options, probe_dir))
 		return 1;
+	options.whole_fd = options.segment_fd = options.out_fd;
 	if (ring_open(&options))
 		return 1;
 	room_open(&options);
@@ -420,7 +446,10 @@ int main(int argc, char **argv)
 		if (borders_open(&options))
 			return 1;
 		ring_begin(ready_ns, drain_now);
-		announce("ready", ready_ns);
+		if (options.dev)
+			alone_begin(&options, ready_ns);
+		else
+			announce("ready", ready_ns);
 		until_ns = run(&options, on > 0);
 	}
 	triggers_close();
@@ -432,5 +461,7 @@ int main(int argc, char **argv)
 	ring_end(until_ns);
 	if (options.probe)
 		remove_probe_dir(&options, probe_dir);
+	if (options.dev && !on)
+		return 3;
 	return status;
 }

@@ -46,6 +46,37 @@ static int parse_number(const char *text, uint64_t *number)
 	return end == text || *end || *text == '-' || errno || *number > UINT64_MAX / 4 ? -1 : 0;
 }
 
+static int parse_seconds(const char *text, uint64_t *ns)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (end == text || *end || !(seconds > 0 && seconds <= 1e9))
+		return -1;
+	*ns = (uint64_t)(seconds * NS_PER_SEC);
+	return 0;
+}
+
+/* The directory of the tables. Without a session it is made later, by alone_open(). */
+static int open_out(struct options *options, bool facts)
+{
+	if (options->probe || options->list || options->version || options->unpack)
+		return 0;
+	if (!options->out)
+		return fail("--out", "missing; give the directory the tables go to");
+	if (facts != (options->dev != NULL))
+		return fail(facts ? "--facts" : "--dev",
+			    facts ? "needs --dev NAME, the device" : "needs --facts");
+	if (options->dev && (options->disk_count || options->counted_count || options->borders))
+		return fail("--dev", "finds the devices itself; leave the other options out");
+	if (options->record_ns && !options->dev)
+		return fail("--secs", "needs --dev NAME, the device");
+	if (options->dev)
+		return 0;
+	options->out_fd = open(options->out, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	return options->out_fd < 0 ? fail(options->out, strerror(errno)) : 0;
+}
+
 static int unknown_collector(const char *name)
 {
 	const struct collector_ops *ops;
@@ -112,6 +143,11 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ "after-ns", required_argument, NULL, 'A' },
 		{ "gap-ns", required_argument, NULL, 'G' },
 		{ "times", required_argument, NULL, 'T' },
+		{ "dev", required_argument, NULL, 'D' },
+		{ "secs", required_argument, NULL, 'S' },
+		{ "facts", no_argument, NULL, 'F' },
+		{ "max-bytes", required_argument, NULL, 's' },
+		{ "version", no_argument, NULL, 'V' },
 		{ "probe", no_argument, NULL, 'p' },
 		{ "list", no_argument, NULL, 'l' },
 		{ "unpack", required_argument, NULL, 'x' },
@@ -119,6 +155,7 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ 0 },
 	};
 	const char *collect = NULL;
+	bool facts = false;
 	struct stat status;
 	char *end;
 	int option;
@@ -126,9 +163,20 @@ int options_parse(int argc, char **argv, struct options *options)
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (option) {
 		case 'o':
-			options->out_fd = open(optarg, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-			if (options->out_fd < 0)
-				return fail(optarg, strerror(errno));
+			options->out = optarg;
+			break;
+		case 'D':
+			options->dev = optarg;
+			break;
+		case 'S':
+			if (parse_seconds(optarg, &options->record_ns))
+				return fail(optarg, "not a time; give seconds, such as 60");
+			break;
+		case 'F':
+			facts = true;
+			break;
+		case 'V':
+			options->version = true;
 			break;
 		case 'd':
 			if (disks_add(options, optarg))
@@ -241,9 +289,8 @@ int options_parse(int argc, char **argv, struct options *options)
 	}
 	if (optind < argc)
 		return fail(argv[optind], "unexpected argument");
-	if (options->out_fd < 0 && !options->probe && !options->list && !options->unpack)
-		return fail("--out", "missing; give the directory the tables go to");
-	options->whole_fd = options->segment_fd = options->out_fd;
+	if (open_out(options, facts))
+		return -1;
 	if (options->ring_keep_ns && !options->ram_bytes)
 		options->ram_bytes = RAM_BYTES;
 	if (collect && choose_collectors(collect))

@@ -33,13 +33,18 @@ struct disk {
 };
 
 struct options {
-	bool list;  /* print the collectors, and end */
-	bool probe; /* load and attach to see whether it works; nothing is kept */
+	bool list;    /* print the collectors, and end */
+	bool probe;   /* load and attach to see whether it works; nothing is kept */
+	bool version; /* print the version, and end */
 	bool verbose;
 	const char *unpack; /* print this table unpacked, and end; NULL: no */
 	int out_fd;	    /* directory of the tables */
 	/* Where tables are made: out_fd; with --ring those that stay whole, and the segment that is open at first. */
 	int whole_fd, segment_fd;
+	/* Without a session (alone/alone.h): the watched device, how long (0: until a signal), and the new directory. */
+	const char *dev;
+	uint64_t record_ns;
+	const char *out;
 	struct disk disks[MAX_DEVS];
 	int disk_count;
 	int volume_count;		     /* of the disks */

@@ -56,7 +56,8 @@ VARIABLES = {
     "MODEL": "what the run's requests would cost on a drive: hdd, another of make list, or ./FILE.toml",
     "BY": "volume: disk maps of the volume that the file system is on (default: of the disks below it)",
     "TO": "format that export writes: perfetto, csv, fio (make export lists them)",
-    "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop",
+    "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop; "
+    "or what recorder --facts left",
     "RUNS": "2 to 16 runs (of compare: or sweeps), separated by blanks; quotes around a name with blanks",
     "GATE": "1: the exit status is the verdict: 0 no worse, 1 worse, 3 can't tell (default 0: no verdict)",
     "SQL": "one SELECT over the tables, or @NAME, a question of analysis/queries (make query lists them)",

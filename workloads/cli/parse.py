@@ -78,7 +78,7 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
     if job == "import" and options.trace is None:
         raise OptionError(
             "nothing to import: add TRACE=FILE, a block trace of blktrace (path/sda), perf, trace-cmd, ftrace"
-            " or biosnoop"
+            " or biosnoop, or what recorder --facts left"
         )
     if job == "watch" and options.dev is None:
         raise OptionError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
