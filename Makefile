@@ -38,7 +38,7 @@ override SETUP := $(if $(filter $(TEST_JOBS),$(MAKECMDGOALS)),test,$(if $(strip 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: trace watch sweep study verify worker report movie export compare query import plan doctor list help check test test-all lint bench clean setup build kernels install uninstall
+.PHONY: trace watch sweep study verify worker report movie export compare query import plan doctor list help check test test-all lint bench clean setup build bundle kernels install uninstall
 
 # --- the jobs: collectors/front/help.py describes them -------------------------------------------------
 trace watch sweep study verify: build
@@ -100,7 +100,7 @@ override ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/; s/ppc6
 override CC := gcc
 override DEFINES :=
 override CFLAGS := -std=c11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE
-override BPF_CFLAGS := -g -O2 -Wall -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) -I bpf
+override BPF_CFLAGS := -g -O2 -Wall -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) -I bpf -ffile-prefix-map="$(CURDIR)"=.
 override objects_of = $(patsubst %.c,build/objects/%.o,$(wildcard $1))
 override BPF_OBJECTS := $(patsubst %.c,build/%.o,$(wildcard bpf/*/*.bpf.c))
 override SKELETONS := $(BPF_OBJECTS:.bpf.o=.skel.h)
@@ -114,7 +114,7 @@ override DRIVE_OBJECTS := $(call objects_of,workloads/drives/native/model/*.c)
 override DRIVE_SERVER_OBJECTS := $(call objects_of,workloads/drives/native/server/*.c)
 override DRIVE_COST_OBJECTS := $(call objects_of,workloads/drives/native/cost/*.c)
 override C_FILES = $(shell find analysis bpf collectors workloads tests -name '*.[ch]')
-override SHELL_FILES = .ci/run $(shell find collectors workloads tests -name '*.sh')
+override SHELL_FILES = .ci/run collectors/front/seekmeter $(shell find collectors workloads tests -name '*.sh')
 
 # `make build` names each file on stderr (stdout is the job's). For other jobs the first recipe that can make the link
 # says once that compiling takes a moment.
@@ -200,4 +200,14 @@ Makefile: ;
 override GENERATOR_OBJECTS := $(call objects_of,workloads/generators/*.c workloads/generators/*/*.c)
 override COMPILED := $(BPF_OBJECTS) $(RECORDER_OBJECTS) $(BLKTRACE_OBJECTS) $(TEXT_OBJECTS) $(COMMON_OBJECTS) $(GENERATOR_OBJECTS) \
 	$(DRIVE_OBJECTS) $(DRIVE_SERVER_OBJECTS) $(DRIVE_COST_OBJECTS)
+# One archive that records where nothing can be installed. Its programs are linked from the same objects.
+override CROSS := $(filter-out $(ARCH),$(filter arm64,$(SEEKMETER_ARCH)))
+bundle: $(if $(CROSS),,$(filter-out $(BPF_OBJECTS) $(TEXT_OBJECTS),$(COMPILED))) | setup
+	$(if $(SEEKMETER_WORDS),$(Q)$(PLAIN_PYTHON) -m collectors.front.check $@)
+	$(if $(CROSS),$(Q)ARCH=arm64 CFLAGS="$(CFLAGS)" \
+		BPF_CFLAGS='$(subst __TARGET_ARCH_$(ARCH),__TARGET_ARCH_arm64,$(BPF_CFLAGS))' collectors/bundle/cross.sh,\
+	$(Q)ARCH=$(patsubst aarch64,arm64,$(shell uname -m)) CC=$(CC) TOOLS= RECORDER="$(RECORDER_OBJECTS)" TRACER="$(BLKTRACE_OBJECTS)" COMMON="$(COMMON_OBJECTS)" \
+		DRIVE_SERVER="$(DRIVE_SERVER_OBJECTS) $(DRIVE_OBJECTS)" GENERATORS="$(GENERATORS:build/%=build/objects/workloads/%.o)" \
+		collectors/bundle/bundle.sh)
+
 -include $(wildcard $(COMPILED:.o=.d))

@@ -20,8 +20,9 @@ from collectors.sweep.command import SWEEPS, plan_text, requested, run_sweep
 from workloads.cli.options import Options
 from workloads.cli.parse import parse
 from workloads.sweep.request import Request
-from workloads.system.errors import UserError
+from workloads.system.errors import MachineError, UserError
 from workloads.system.guest import GUEST
+from workloads.system.tree import BUNDLED
 from workloads.system.visible import visible
 
 
@@ -34,6 +35,7 @@ def main(job: str) -> int:
         if request is not None:
             return _sweep(job, request)
         options = parse(os.environ, job, choices())
+        _refuse_in_bundle(job, options)
         reach.check(options)
         if job == "plan":
             from collectors.host import planned_stack
@@ -65,6 +67,16 @@ def main(job: str) -> int:
         return 1
     except BrokenPipeError:
         return 1
+
+
+def _refuse_in_bundle(job: str, options: Options) -> None:
+    """Raise MachineError for what needs analysis/ or an installed Seekmeter, which a bundle lacks."""
+    if BUNDLED and options.vm:
+        raise MachineError("VM=1 is not in a bundle: use it where Seekmeter is installed")
+    if BUNDLED and job == "watch" and not options.secs:
+        raise MachineError(
+            "SECS=0 shows screens, which need the analysis, and a bundle only records: SECS=60"
+        )
 
 
 def _sweep(job: str, request: Request) -> int:

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple, Protocol
 from collectors.host.layers import Layers
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.with_options import With
+from workloads.system.tree import code_files
 
 YES, NO, PART, UNKNOWN = "yes", "no", "in part", "?"
-
-_FOLDER = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def collectors() -> dict[str, Collector]:
     """Return every collector by name: first those that are on by default, each part by order."""
     modules = (
         importlib.import_module(f"collectors.{path.parent.name}.collector")
-        for path in sorted(_FOLDER.glob("*/collector.py"))
+        for path in code_files("collectors/*/collector.py")
     )
     unsorted: list[Collector] = [module.COLLECTOR for module in modules if hasattr(module, "COLLECTOR")]
     by_order = sorted(unsorted, key=lambda collector: (not collector.default, collector.order))

@@ -27,10 +27,10 @@ from workloads.cli.with_options import SCRIPTS, bcc_tools, our_scripts
 from workloads.system import guest, ublkdev
 from workloads.system.command import find_program
 from workloads.system.errors import OptionError, UserError
+from workloads.system.tree import BUNDLED, TREE
 from workloads.system.units import show_cpus
 from workloads.system.visible import visible
 
-_TREE = Path(__file__).parent.parent
 _WIDTH = 80
 _NAME_WIDTH = 18
 _MOUNT_TRACEFS = "mount -t tracefs tracefs /sys/kernel/tracing"
@@ -242,10 +242,12 @@ def cgroup_checks() -> Iterator[Check]:
 def tool_checks() -> Iterator[Check]:
     """Check the programs that build and run Seekmeter, and the tracers that WITH= and the tests use."""
     missing = [program for program in ("clang", "bpftool", "gcc") if not _on_path(program)]
-    if not (_TREE / ".venv" / "seekmeter-setup").exists():
+    if BUNDLED:
+        missing = []
+    elif not (TREE / ".venv" / "seekmeter-setup").exists():
         missing.append(".venv")
     if not missing:
-        yield Check("setup", YES, "done")
+        yield Check("setup", YES, "a bundle needs none" if BUNDLED else "done")
     elif shutil.which("apt-get"):
         yield Check("setup", PART, f"not installed: {', '.join(missing)}", "make setup (make trace runs it)")
     else:

@@ -24,15 +24,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.cleanup import guard
 from workloads.cleanup.janitor import Janitor
 from workloads.cleanup.undo import BUSY_SECONDS, kill_cgroup
 from workloads.system import mounts
 from workloads.system.errors import MachineError
+from workloads.system.tree import TREE
 from workloads.system.units import show_size
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+_GUARD = TREE / "workloads/cleanup/guard.py"
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class WorkloadCgroup:
         directory = os.open(self.v2_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", os.fspath(guard.__file__), str(directory)],
+                [sys.executable, "-I", "-S", os.fspath(_GUARD), str(directory)],
                 cwd="/",  # keeps no mount busy
                 stdin=subprocess.PIPE,  # the other end is ours alone: no child inherits it
                 stdout=subprocess.DEVNULL,

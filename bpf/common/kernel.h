@@ -285,10 +285,20 @@ struct fs_struct {
 	struct path pwd;
 };
 
-/* asm/ptrace.h, x86-64 */
+/* asm/ptrace.h; libbpf's PT_REGS_PARM*_SYSCALL read them */
+#if defined(__TARGET_ARCH_arm64)
+struct user_pt_regs {
+	u64 regs[31], sp, pc;
+};
+
+struct pt_regs {
+	struct user_pt_regs user_regs;
+};
+#else
 struct pt_regs {
 	unsigned long r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, sp, bp;
 };
+#endif
 
 /* linux/slub_def.h */
 struct kmem_cache {

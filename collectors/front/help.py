@@ -37,12 +37,13 @@ JOBS = {
     "setup": "install the packages that jobs need, naming them first",
     "install": "install the command seekmeter, its man page and completions: PREFIX=, DESTDIR= for packages",
     "uninstall": "remove what install installed, and the Python packages there; never runs/",
+    "bundle": "make one archive that records on machines without compilers, and print its checksum",
     "clean": "remove build/ (never runs/)",
     "build": "compile the BPF programs, the recorder, the workload generators and the drive server",
 }
 # Jobs of the source tree, which an installed seekmeter does not have.
 OF_TREE = (
-    *("worker", "check", "test", "test-all", "lint", "bench", "kernels", "clean", "build"),
+    *("worker", "check", "test", "test-all", "lint", "bench", "kernels", "clean", "build", "bundle"),
     *("install", "uninstall"),
 )
 _HEAD = """\

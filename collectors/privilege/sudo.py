@@ -13,6 +13,8 @@ from workloads.system.errors import MachineError
 from workloads.system.guest import GUEST, GUEST_OWNER
 from workloads.system.owner import Owner as Owner
 from workloads.system.owner import owner as owner
+from workloads.system.tree import START as START
+from workloads.system.tree import TREE as TREE
 
 _HANDED = "SEEKMETER_ENVIRONMENT"
 _PATH = "SEEKMETER_ROOT_PATH"
@@ -26,8 +28,6 @@ WHY = {
     "verify": "formatting and mounting",
     "watch": "tracing",
 }
-TREE = Path(__file__).resolve().parents[2]
-START = TREE / "collectors/front/start.py"
 _RUNS_IN = "SEEKMETER_RUNS_IN"
 
 

@@ -15,7 +15,7 @@ from collectors.privilege.sudo import TREE
 from workloads.system.units import show_size
 
 _MUCH_DIRTY_BYTES = 64 << 20
-INSTALLED_FROM = "installed-from"  # in an installation: the commit (collectors/front/install.sh)
+INSTALLED_FROM = "installed-from"  # in an installation or bundle: the commit
 
 # Settings that decide how fast locks, timers and block I/O are.
 _CONFIG = (
@@ -85,7 +85,7 @@ def tool_versions() -> dict[str, str]:
 
 
 def _git_version() -> str:
-    """Return the tree's commit, "-dirty" if files were changed since; of an installation, the one it is of.
+    """Return the tree's commit, "-dirty" if files were changed since; installed or bundled, the one it is of.
 
     Root needs safe.directory to read a tree of another user. It must not write the index, as `git describe
     --dirty` would: that file would then be root's.

@@ -11,9 +11,10 @@ from typing import Any
 
 from workloads.catalog.metrics import Metric, read_metrics
 from workloads.system.errors import OptionError
+from workloads.system.tree import TREE
 from workloads.system.units import parse_size
 
-_HERE = Path(__file__).parent
+_HERE = TREE / "workloads/catalog"
 SCALES = ("quick", "default", "paper")
 # Placeholders in args, in braces: the working directory, raw/ of the run directory, the seed, the number of
 # threads, and the source tree's build/ and workloads/.

@@ -73,6 +73,7 @@ VARIABLES = {
     "TLS": "directory with this machine's certificates for ON=tls://…: ca.pem, cert.pem, key.pem",
     "PREFIX": "of install: where Seekmeter goes (default /usr/local)",
     "DESTDIR": "of install: a root to install below, for packages",
+    "ARCH": "of bundle: arm64 compiles it for that architecture (default: this machine's)",
     "TRACING": "on (default), off, or both: each configuration traced and untraced",
 }
 
@@ -128,10 +129,12 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "install": ("PREFIX", "DESTDIR"),
     "uninstall": ("PREFIX", "DESTDIR"),
     "build": (),
+    "bundle": ("ARCH",),
 }
 
 MOST_COMPARED = 16
 QUERY_FORMATS = ("text", "csv", "json")
+ARCHITECTURES = ("arm64",)  # that a bundle can be made for on another
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq")
 
 WATCH_SECONDS = 30

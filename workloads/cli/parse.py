@@ -21,6 +21,7 @@ from workloads.cli.drive_options import is_drive, parse_model, parse_time
 from workloads.cli.on_option import on_of, parse_on
 from workloads.cli.options import (
     ALLOWING,
+    ARCHITECTURES,
     JOB_VARIABLES,
     MOST_COMPARED,
     NOT_WITH_DIR,
@@ -99,6 +100,12 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
     if options.with_steps:
         _check_recorded_steps(options, options.with_steps[0])
     return options
+
+
+def _arch(text: str) -> dict[str, object]:
+    if text not in ARCHITECTURES:
+        raise OptionError(f"ARCH={text} is no architecture of a bundle: {nearest(text, ARCHITECTURES)}")
+    return {}  # the Makefile reads the word itself
 
 
 def given_words(env: Mapping[str, str], job: str) -> dict[str, str]:
@@ -543,6 +550,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "SQL": lambda text: {},  # analysis/ reads it
     "WINDOW": _window,
     "FORMAT": _format,
+    "ARCH": _arch,
     "TRACE": lambda text: {"trace": text},
     "TO": lambda text: {"to": text},  # analysis/ knows the formats
     "LOCKS": _locks,

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from workloads.system.command import find_program
 from workloads.system.errors import OptionError, nearest
+from workloads.system.tree import TREE
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "bpf/scripts"
+SCRIPTS = TREE / "bpf/scripts"
 # Directories of bcc's tools; Debian has them in sbin as NAME-bpfcc.
 _BCC_FOLDERS = (Path("/usr/share/bcc/tools"), Path("/usr/local/share/bcc/tools"))
 _DEBIAN_SUFFIX = "-bpfcc"

@@ -11,14 +11,14 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from workloads.system import mounts
 from workloads.system.command import end_with_session
 from workloads.system.errors import MachineError
+from workloads.system.tree import TREE
 
-PROGRAM = Path(__file__).resolve().parents[2] / "build/drive-server"
+PROGRAM = TREE / "build/drive-server"
 _START_SECONDS = 60.0  # emulated CPUs of a virtual machine; locking its memory takes the most
 _ANSWER_SECONDS = 30.0  # it answers between two requests; longer waits are a server that hangs
 _STOP_SECONDS = 5.0

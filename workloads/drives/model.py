@@ -19,10 +19,11 @@ from typing import Any, NoReturn
 from workloads.system.errors import OptionError, nearest
 from workloads.system.owner import owner
 from workloads.system.rights import as_user
+from workloads.system.tree import TREE
 from workloads.system.units import show_size
 
 DEFAULT = "sata2007"
-_HERE = Path(__file__).parent / "models"
+_HERE = TREE / "workloads/drives/models"
 _FILE_MOST_BYTES = 1 << 20
 _SECTOR_BYTES = 512
 _MS = 1_000_000  # nanoseconds

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from workloads.system.errors import OptionError
+from workloads.system.tree import TREE
 
-_HERE = Path(__file__).parent
+_HERE = TREE / "workloads/filesystems"
 _KEYS = (
     *(
         "summary",

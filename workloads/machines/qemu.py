@@ -26,12 +26,13 @@ from workloads.machines import kvm, unprivileged
 from workloads.machines.kernels import Kernel
 from workloads.system.command import end_with_session
 from workloads.system.errors import MachineError
+from workloads.system.tree import TREE
 
 # Limits of a guest's output: one line, the console, the file with its exit status.
 _LINE_BYTES, _CONSOLE_BYTES, _EXIT_BYTES = 64 << 10, 16 << 20, 16
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 VIRTME = Path(sys.executable).parent / "virtme-run"
-INIT = Path(__file__).resolve().parent.parent.parent / "build/guest-init"
+INIT = TREE / "build/guest-init"
 
 
 @dataclass(frozen=True)

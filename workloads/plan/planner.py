@@ -22,9 +22,9 @@ from workloads.plan.plan import Plan
 from workloads.system import command
 from workloads.system.errors import MachineError, OptionError
 from workloads.system.owner import owner
+from workloads.system.tree import TREE as TREE
 from workloads.system.units import show_size
 
-TREE = Path(__file__).resolve().parents[2]
 # Disk size for CMD=, whose use of space is unknown.
 CMD_SIZE_BYTES = 8 << 30
 # Size of a journal disk that the run makes, as in gus2011 (docs/SOURCES.md).

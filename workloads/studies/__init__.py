@@ -7,8 +7,9 @@ from pathlib import Path
 
 from workloads.studies.schema import Study, read
 from workloads.system.errors import OptionError, nearest
+from workloads.system.tree import TREE
 
-_HERE = Path(__file__).parent
+_HERE = TREE / "workloads/studies"
 
 
 @functools.cache

@@ -11,8 +11,9 @@ from typing import Any
 from workloads.catalog import SCALES
 from workloads.studies.published import Figure, read_published
 from workloads.system.errors import OptionError
+from workloads.system.tree import TREE
 
-_HERE = Path(__file__).parent
+_HERE = TREE / "workloads/studies"
 _MOST_BYTES = 1 << 20
 _MOST_LETTERS = 60
 # Variables of make trace that a study may set. SCALE is the study's own; others belong to the command line.

@@ -323,7 +323,11 @@ static void spin_until(struct service *service, int64_t until, unsigned int seen
 		service->spun_ns = 0;
 	}
 	while (now < until && atomic_load_explicit(&service->wake, memory_order_relaxed) == seen) {
+#if defined(__x86_64__)
 		__builtin_ia32_pause();
+#elif defined(__aarch64__)
+		__asm__ volatile("yield");
+#endif
 		now = now_ns();
 	}
 	service->spun_ns += now - from;

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The recorder of a bundle records what the tree's records, also where there is nothing but busybox."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.bundles import TREE, archive, unpacked
+from tests.collectors import recording as recordings
+from tests.collectors.loop_disk import MIB, SECTOR_BYTES, LoopDisk, loop_disk, rows_of
+from tests.collectors.recording import Recording, cgroup, needs_btf, recording, run_inside
+from tests.marks import needs_root
+
+pytestmark = [needs_root, needs_btf]
+
+BUSYBOX = "/usr/bin/busybox"
+needs_busybox = pytest.mark.skipif(
+    not os.path.exists(BUSYBOX), reason="busybox is not installed: make setup (busybox-static)"
+)
+# Sector and bytes of each write: of four sizes, forwards and backwards, none beside another.
+PATTERN = [(16 * 1024 * (place * 37 % 101), 4096 << place % 4) for place in range(101)]
+# Makes the folder / of a mount namespace's process; busybox alone is in it.
+_INSIDE = """
+mount -t proc proc "$0/proc"
+mount --rbind /sys "$0/sys"
+mount --rbind /dev "$0/dev"
+mount -t tmpfs none "$0/tmp"
+exec chroot "$0" /bin/sh -c "$1"
+"""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked bundle."""
+    return unpacked(tmp_path_factory.mktemp("bundle"))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[LoopDisk]:
+    """A loop device of a known size."""
+    with loop_disk(tmp_path / "image", 2048 * MIB) as made:
+        yield made
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A root with busybox and the bundle, in which nothing else is."""
+    root = tmp_path / "root"
+    for name in ("bin", "proc", "sys", "dev", "tmp"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(BUSYBOX, root / "bin/busybox")
+    for name in ("sh", "cat", "date", "dirname", "mkdir", "id"):
+        (root / "bin" / name).symlink_to("busybox")
+    unpacked(root).rename(root / "seekmeter")
+    return root
+
+
+def write_pattern(disk: LoopDisk) -> None:
+    """Write each part of PATTERN at once, past the page cache."""
+    buffer = mmap.mmap(-1, 1 << 16)
+    file = os.open(disk.path, os.O_WRONLY | os.O_DIRECT)
+    try:
+        for sector, size in PATTERN:
+            assert os.pwrite(file, memoryview(buffer)[:size], sector * SECTOR_BYTES) == size
+    finally:
+        os.close(file)
+
+
+def written(run: Recording) -> list[tuple[int, int]]:
+    """Return sector and bytes of each write in block.rec, in the order of issue."""
+    return [(int(row["sector"]), int(row["bytes"])) for row in rows_of(run, "write")]
+
+
+def inside(root: Path, command: str) -> subprocess.Popen[str]:
+    """Start a shell command in a root of its own."""
+    return subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-ec", _INSIDE, root, command],
+        env={"PATH": os.environ["PATH"] + ":/bin"},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_both_recorders_record_the_same(
+    bundle: Path, disk: LoopDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        group = stack.enter_context(cgroup())
+        options = ("--disk", disk.name, "--cgroup", str(group))
+        ours = stack.enter_context(recording(tmp_path / "tree", *options))
+        monkeypatch.setattr(recordings, "RECORDER", bundle / "build/recorder")
+        theirs = stack.enter_context(recording(tmp_path / "bundle", *options))
+        write_pattern(disk)
+        text = "for i in 1 2 3 4 5; do cat /etc/passwd > /dev/null; done"
+        with run_inside(group, ["sh", "-c", text]) as program:
+            assert program.wait(60) == 0
+        disk.idle_stat()
+        # The same collectors are on.
+        states = [
+            {name: state["state"] for name, state in run.ready["collectors"].items()}
+            for run in (ours, theirs)
+        ]
+        assert states[0] == states[1] and states[0]["block"] == "on"
+    assert written(ours) == written(theirs) == PATTERN
+    for name in ("block", "calls"):
+        assert sum(ours.source(name)["lost"].values()) == sum(theirs.source(name)["lost"].values()) == 0
+    tables = [sorted(path.name for path in run.out.iterdir()) for run in (ours, theirs)]
+    assert tables[0] == tables[1]
+    assert len(ours.table("block")) == len(theirs.table("block"))
+    calls = [run.table("call") for run in (ours, theirs)]
+    assert len(calls[0]) == len(calls[1]) > 0
+    assert calls[0]["call"].tolist() == calls[1]["call"].tolist()
+
+
+@needs_busybox
+def test_recorder_records_in_a_root_with_nothing_else(bare: Path, disk: LoopDisk) -> None:
+    (bare / "out").mkdir()
+    command = f"exec /seekmeter/build/recorder --out /out --collect block --disk {disk.name}"
+    started = time.monotonic()
+    with inside(bare, command) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        print(f"ready after {time.monotonic() - started:.2f} s")
+        assert line and json.loads(line)["ready"], process.communicate()[1]
+        write_pattern(disk)
+        disk.idle_stat()
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    run = Recording(bare / "out", process, json.loads(line))
+    assert written(run) == PATTERN
+    assert sum(run.source("block")["lost"].values()) == 0
+
+
+@needs_busybox
+def test_watch_of_the_front_records_where_nothing_else_is(bare: Path, disk: LoopDisk, tmp_path: Path) -> None:
+    front = f"exec /seekmeter/seekmeter watch DEV=/dev/{disk.name} SECS=60 OUT=/run"
+    with inside(bare, front) as process:
+        said = _until_recording(process)
+        write_pattern(disk)
+        disk.idle_stat()
+        process.send_signal(signal.SIGINT)
+        said += process.communicate(timeout=60)[1]
+    assert process.returncode == 0, said
+    assert said.startswith("seekmeter: Python 3.11 or newer is not here: the recorder records alone\n")
+    assert "make import" in said
+    assert _imported(bare / "run", tmp_path / "imported") == PATTERN
+
+
+@pytest.mark.long  # makes a root of Debian, from the network
+@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+def test_watch_of_the_front_records_in_a_bare_debian(suite: str, disk: LoopDisk, tmp_path: Path) -> None:
+    if not shutil.which("debootstrap"):
+        pytest.skip("debootstrap is not installed: apt-get install debootstrap")
+    command = (
+        "! command -v python3 gcc clang && tar xzf - -C /tmp && cd /tmp/seekmeter-*/ && "
+        f"./seekmeter watch DEV={disk.name} SECS=8 OUT=/tmp/run && tar cf - -C /tmp run"
+    )
+    with (
+        open(archive()[0], "rb") as file,
+        (tmp_path / "run.tar").open("wb") as out,
+        subprocess.Popen(
+            [TREE / "tests/bare_root.sh", suite, "sh", "-c", command],
+            stdin=file, stdout=out, stderr=subprocess.PIPE, text=True,
+        ) as process,
+    ):  # fmt: skip
+        assert process.stderr is not None
+        said = _until_recording(process)
+        write_pattern(disk)
+        said += process.stderr.read()
+    assert process.returncode == 0, said
+    subprocess.run(["tar", "xf", tmp_path / "run.tar", "-C", tmp_path], check=True)
+    assert _imported(tmp_path / "run", tmp_path / "imported") == PATTERN
+
+
+def _until_recording(process: subprocess.Popen[str]) -> str:
+    """Read what the recorder says until it records."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if "(^C ends it" in line:
+            return said
+    pytest.fail(said)
+
+
+def _imported(recorded: Path, out: Path) -> list[tuple[int, int]]:
+    """Import what the recorder alone recorded, as make import does. Returns each write's sector, bytes."""
+    done = subprocess.run(
+        [sys.executable, "-m", "analysis", "import", f"--out={out}", recorded],
+        cwd=TREE, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = pq.read_table(out / "tables/block.parquet").to_pylist()
+    return [(row["sector"], row["bytes"]) for row in sorted(rows, key=lambda row: row["issue_ns"])]
