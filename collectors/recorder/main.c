@@ -304,7 +304,6 @@ static int open_probe_dir(struct options *options, char *path)
 	if (!mkdtemp(path))
 		return fail(path, strerror(errno));
 	options->out_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-	options->whole_fd = options->segment_fd = options->out_fd;
 	if (options->out_fd < 0) {
 		rmdir(path);
 		return fail(path, strerror(errno));
