@@ -425,6 +425,7 @@ static int attach(void)
 		return bpf_attach_failed(&state);
 	skel->bss->attached_ns = monotonic_ns();
 	state.object = skel->obj;
+	second_has_requests();
 	return 0;
 }
 

@@ -174,6 +174,7 @@ static int attach(void)
 		return collector_off(&state, "free some space",
 				     "lock_sample.rec can't be written: %s", strerror(errno));
 	state.object = skel->obj;
+	second_has_waits();
 	return 0;
 }
 

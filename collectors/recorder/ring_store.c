@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -160,9 +161,12 @@ static bool free_some(void)
 
 int store_open(struct options *options)
 {
+	struct statvfs space;
 	char name[32];
 
 	dir_fd = options->out_fd;
+	if (!fstatvfs(dir_fd, &space) && options->ram_bytes > space.f_bavail * space.f_frsize)
+		options->ram_bytes = space.f_bavail * space.f_frsize;
 	most_bytes = options->ram_bytes;
 	if (ring_dirs_open(dir_fd))
 		return fail("flight.jsonl", strerror(errno));

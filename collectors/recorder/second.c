@@ -21,8 +21,8 @@
 
 enum second_flag {
 	NO_PRESSURE = 1, /* the kernel has no PSI of I/O */
-	NO_REQUESTS = 2, /* block is off */
-	NO_LOCKS = 4,	 /* locks is off */
+	NO_REQUESTS = 2, /* requests are not recorded */
+	NO_LOCKS = 4,	 /* waits for locks are not recorded */
 };
 
 struct second_record {
@@ -54,6 +54,7 @@ static struct totals {
 	uint64_t some_us, full_us, lost;
 } before, after;
 static bool is_over;
+static bool has_requests, has_waits;
 static int pressure_fd = -1, depth_fds[MAX_DEVS];
 static int depth_count;
 
@@ -86,14 +87,6 @@ static void read_totals(struct totals *totals)
 	total = line ? strstr(line, "total=") : NULL;
 	if (total)
 		totals->full_us = strtoull(total + strlen("total="), NULL, 10);
-}
-
-static bool is_on(const char *name)
-{
-	const struct collector_ops *ops;
-
-	for_each_collector(ops) if (!strcmp(ops->name, name)) return ops->state->on;
-	return false;
 }
 
 static int open_table(const struct options *options)
@@ -162,6 +155,16 @@ void second_begin(uint64_t ready_ns)
 	memset(&now_sums, 0, sizeof(now_sums));
 }
 
+void second_has_requests(void)
+{
+	has_requests = true;
+}
+
+void second_has_waits(void)
+{
+	has_waits = true;
+}
+
 void second_add_request(const struct block_record *request)
 {
 	uint64_t at_ns = request->complete_ns ? request->complete_ns : request->end_by_ns;
@@ -225,8 +228,8 @@ static void write_second(void)
 	row->psi_io_some_us = growth(before.some_us, after.some_us);
 	row->psi_io_full_us = growth(before.full_us, after.full_us);
 	row->lost = growth(before.lost, after.lost);
-	row->flags = (pressure_fd < 0 ? NO_PRESSURE : 0) | (is_on("block") ? 0 : NO_REQUESTS) |
-		     (is_on("locks") ? 0 : NO_LOCKS);
+	row->flags = (pressure_fd < 0 ? NO_PRESSURE : 0) | (has_requests ? 0 : NO_REQUESTS) |
+		     (has_waits ? 0 : NO_LOCKS);
 	state.recorded += rec_file_write(file, &state, row, 1);
 	before = after;
 	begin_ns = end_ns;

@@ -20,6 +20,9 @@ struct options;
 /* Creates second.rec. 0; -1: the error is printed. */
 int second_open(const struct options *options);
 void second_begin(uint64_t ready_ns);
+/* Requests, or waits for locks, are recorded: the rows will say so. */
+void second_has_requests(void);
+void second_has_waits(void);
 /* A request's row, and a row of lock waits, that goes to its table. */
 void second_add_request(const struct block_record *request);
 void second_add_wait(const struct lock_wait_record *wait);

@@ -72,16 +72,17 @@ def test_ring_stays_below_its_bound_and_loses_nothing_under_load(tmp_path: Path)
 
 @needs_root
 def test_full_file_system_below_the_bound_drops_the_oldest(tmp_path: Path) -> None:
-    with loop_disk(tmp_path / "image", 64 * MIB) as disk, tmpfs(tmp_path / "ring", "2M") as ring:
-        with ring_recording(ring, disk, 12, 256 * MIB) as run:
+    with loop_disk(tmp_path / "image", 64 * MIB) as disk, tmpfs(tmp_path / "ring", "8M") as ring:
+        with ring_recording(ring / "out", disk, 12, 256 * MIB) as run:
+            (ring / "other").write_bytes(bytes(5 * MIB))
             words = ["--rw=randread", "--bs=512", "--ioengine=libaio", "--iodepth=32", "--time_based"]
-            load(disk, *words, "--runtime=10")
+            load(disk, *words, "--runtime=9")
             end_ns = time.monotonic_ns()
             time.sleep(1.2)
         state = run.source("block")
-        folders = segments(ring)
+        folders = segments(run.out)
         block = rows(folders, "block")
-        shortened = flight(ring, "shortened_ns")
+        shortened = flight(run.out, "shortened_ns")
     assert folders[0].name != "segment-000000"
     assert shortened
     assert int(block["complete_ns"].max()) >= end_ns - SECOND_NS
