@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from analysis import scratch, units
+from analysis import units
 from analysis.answer import findings_json
 from analysis.answer import page as answer_page
 from analysis.answer import text as answer_text
@@ -71,7 +71,6 @@ def _measure(
     run: Run, everyones_locks: bool, drive: drive_cost.Drive | None = None
 ) -> tuple[RunSource, Document]:
     """Load and measure the run; clip both to the workload's time where mkfs or fsck were recorded too."""
-    scratch.use()
     recorded = load_tables(run)
     recorded_results = measure(run, recorded, everyones_locks=everyones_locks)
     tables, results = measure_clipped(run, recorded, recorded_results, everyones_locks)
