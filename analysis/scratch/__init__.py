@@ -3,7 +3,8 @@
 
 build/scratch.so (scratch.c) has the allocator. Values are the same as in memory, so measures need not know.
 The files are in $TMPDIR or /var/tmp. A copy of the program that was not built, and a machine without room for
-the files, have all arrays in memory.
+the files, have all arrays in memory. A forked process (analysis/fork.py) reads the parent's arrays; a store
+into them would end it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,14 @@ LIBRARY = Path(__file__).resolve().parents[2] / "build" / "scratch.so"
 LEAST_BYTES = 8 << 20
 RESIDENT_BYTES = 256 << 20  # pages of files in the process, those of its libraries among them
 IN_MEMORY = {"tmpfs", "ramfs"}  # file systems
-_SET_HANDLER, _GET_HANDLER = 304, 305  # places in numpy's table of C functions (PyDataMem_…), since numpy 1.22
+_SET_HANDLER, _GET_HANDLER = (
+    304,
+    305,
+)  # places in numpy's table of C functions (PyDataMem_…), since numpy 1.22
 _NAME = b"mem_handler"  # of the capsules
 
-_library: ctypes.CDLL | None = None
-_capsule: Any = None
 
-
-def _directory() -> Path | None:
+def directory() -> Path | None:
     """The directory of the files: the first that is on a disk and that this user may write; None: no such."""
     kinds = {}
     with suppress(OSError):
@@ -57,31 +59,43 @@ def _numpys(place: int, *arguments: Any) -> Any:
     return kind(table[place] or 0)(*arguments)
 
 
-def use(least_bytes: int = LEAST_BYTES, resident_bytes: int = RESIDENT_BYTES) -> bool:
-    """Put the large arrays that this thread makes from now on into files; returns whether that is so."""
-    global _library, _capsule
-    directory = _directory()
-    if directory is None or not LIBRARY.exists():
-        return False
-    if _library is None:
-        _library = ctypes.CDLL(str(LIBRARY))
-    start = _library.scratch_start
-    start.restype, start.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_char_p, *[ctypes.c_size_t] * 2)
+@cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(str(LIBRARY))
+
+
+@cache
+def _allocator(place: Path) -> Any:
+    """The capsule of our allocator; None: it can't be used."""
+    start = _library().scratch_start
+    start.restype, start.argtypes = (
+        ctypes.c_void_p,
+        (ctypes.c_void_p, ctypes.c_char_p, *[ctypes.c_size_t] * 2),
+    )
     before = _pointer(_numpys(_GET_HANDLER), _NAME)
-    handler = start(before, bytes(directory), least_bytes, resident_bytes)
-    if handler is None:
+    handler = start(before, bytes(place), LEAST_BYTES, RESIDENT_BYTES)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    return new(handler, _NAME, None) if handler is not None else None
+
+
+def use() -> bool:
+    """Put the large arrays that this thread makes from now on into files; returns whether that is so."""
+    place = directory()
+    if place is None or not LIBRARY.exists():
         return False
-    if _capsule is None:
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        _capsule = new(handler, _NAME, None)
-    _numpys(_SET_HANDLER, _capsule)
+    allocator = _allocator(place)
+    if allocator is None:
+        return False
+    _numpys(_SET_HANDLER, allocator)
     return True
 
 
 def mapped_bytes() -> int:
     """Size of all arrays that are in files now."""
-    if _library is None:
-        return 0
-    _library.scratch_mapped_bytes.restype = ctypes.c_size_t
-    return int(_library.scratch_mapped_bytes())
+    return ctypes.c_size_t.in_dll(_library(), "scratch_mapped_bytes").value if LIBRARY.exists() else 0
+
+
+def files_made() -> int:
+    """How many arrays were in files until now."""
+    return ctypes.c_size_t.in_dll(_library(), "scratch_files_made").value if LIBRARY.exists() else 0

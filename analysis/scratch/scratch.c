@@ -44,8 +44,9 @@ static struct file {
 	size_t bytes;
 } files[FILES_MOST];
 static size_t files_used;
-static size_t files_bytes;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the three above */
+size_t scratch_mapped_bytes;				 /* of all files now */
+size_t scratch_files_made;				 /* until now */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over all of the above */
 static bool has_keeper;
 
 static struct allocator memory; /* numpy's own */
@@ -132,8 +133,9 @@ static void *map_file(size_t bytes)
 		close(fd);
 	}
 	if (start != MAP_FAILED) {
-		files[files_used++] = (struct file){start, bytes};
-		files_bytes += bytes;
+		files[files_used++] = (struct file){ start, bytes };
+		scratch_mapped_bytes += bytes;
+		scratch_files_made++;
 		start_keeper();
 	}
 	pthread_mutex_unlock(&lock);
@@ -155,7 +157,7 @@ static size_t mapped_bytes(const void *start, bool is_over)
 		if (is_over) {
 			munmap(files[i].start, bytes);
 			files[i] = files[--files_used];
-			files_bytes -= bytes;
+			scratch_mapped_bytes -= bytes;
 		}
 		break;
 	}
@@ -211,9 +213,14 @@ static void after_fork_in_parent(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The copy has the mappings, but not the thread. */
+/*
+ * The copy has the mappings, but not the thread. Memory would be a copy, a file is not: a store to it, which would
+ * change the parent's array, ends the child.
+ */
 static void after_fork_in_child(void)
 {
+	for (size_t i = 0; i < files_used; i++)
+		(void)mprotect(files[i].start, files[i].bytes, PROT_READ);
 	has_keeper = false;
 	statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	if (files_used)
@@ -224,7 +231,7 @@ static void after_fork_in_child(void)
 static struct handler handler = {
 	.name = "seekmeter_scratch",
 	.version = 1,
-	.allocator = {NULL, scratch_malloc, scratch_calloc, scratch_realloc, scratch_free},
+	.allocator = { NULL, scratch_malloc, scratch_calloc, scratch_realloc, scratch_free },
 };
 
 /*
@@ -245,10 +252,4 @@ struct handler *scratch_start(const struct handler *numpys, const char *path, si
 		return NULL;
 	directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return directory >= 0 ? &handler : NULL;
-}
-
-/* Returns the size of all files that are mapped now. */
-size_t scratch_mapped_bytes(void)
-{
-	return files_bytes;
 }
