@@ -24,7 +24,7 @@
 #define POLL_US	     10000	  /* a fast pass over arrays touches some 50 MB in this time */
 #define HANDLER_NAME 127
 
-/* PyDataMem_Handler of numpy's ndarraytypes.h, version 1 */
+/* PyDataMem_Handler of numpy's C interface, version 1 */
 struct allocator {
 	void *context;
 	void *(*malloc)(void *context, size_t size);
