@@ -48,7 +48,7 @@ worker: build
 	$(Q)$(PYTHON) -B -m collectors.cluster.worker
 
 report: $(if $(filter MODEL,$(GIVEN)),build/drive-cost)
-import: build/import-blktrace build/text-to-blktrace
+import: build/import-blktrace build/text-to-blktrace build/scratch.so
 report movie export compare query import: | setup
 	$(Q)$(CLEAN) collectors/front/analyse.sh $@
 
