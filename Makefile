@@ -48,7 +48,7 @@ worker: build
 	$(Q)$(PYTHON) -B -m collectors.cluster.worker
 
 report: $(if $(filter MODEL,$(GIVEN)),build/drive-cost)
-import: build/import-blktrace build/text-to-blktrace
+import: build/import-blktrace build/text-to-blktrace build/scratch.so
 report movie export compare query import: | setup
 	$(Q)$(CLEAN) collectors/front/analyse.sh $@
 
@@ -128,7 +128,7 @@ override RENAME = && mv -f "$$new" $@
 override RENAME_OBJECT = && mv -f "$$new.d" $(@:.o=.d) $(RENAME)
 
 build: build/recorder $(GENERATORS) build/guest-init build/import-blktrace build/text-to-blktrace build/blk-tracer \
-	build/drive-server build/drive-cost
+	build/drive-server build/drive-cost build/scratch.so
 	@rm -f build/.said.*
 
 build/bpf/%.bpf.o: bpf/%.bpf.c Makefile | setup
@@ -173,6 +173,11 @@ build/blk-tracer: $(BLKTRACE_OBJECTS)
 build/import-blktrace: $(IMPORTER_SOURCES) $(wildcard analysis/importers/blktrace_reader/*.h bpf/*/*.h) Makefile | setup
 	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) -O3 -flto=auto -I bpf $(IMPORTER_SOURCES) -o "$$new" $(RENAME)
+
+# Python loads it: large arrays of a report are in files.
+build/scratch.so: analysis/scratch/scratch.c Makefile | setup
+	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
+	$(Q)$(ASIDE) $(CC) $(CFLAGS) -fPIC -shared -pthread $< -o "$$new" $(RENAME)
 
 build/text-to-blktrace: $(TEXT_OBJECTS)
 	@$(call SAY,LINK  $(@F))

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reports of large runs: arrays in files give the same report as arrays in memory, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis import scratch
+from tests.bench.big_run import write_run
+
+TREE = Path(__file__).resolve().parents[2]
+FILES = (
+    "report.txt",
+    "detail.txt",
+    "findings.json",
+    "answer.txt",
+    "report.html",
+    "iograph.png",
+    "iograph.svg",
+)
+# words: least bytes of an array in a file, bytes of files that stay in the process, code
+BEGIN = """
+import json, os, resource, sys, time
+from pathlib import Path
+import numpy as np
+from analysis import scratch
+from analysis.report import make_report
+scratch.LEAST_BYTES, scratch.RESIDENT_BYTES = int(sys.argv[1]), int(sys.argv[2])
+"""
+REPORT = """
+made = []
+if not int(sys.argv[1]):
+    scratch.LIBRARY = Path("/nonexistent")
+make_report(Path(sys.argv[3]))
+own, forked = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+print(json.dumps([max(own, forked) * 1024, scratch.files_made()]))
+"""
+
+if not scratch.LIBRARY.exists():
+    pytest.skip("build/scratch.so is not built: run make build", allow_module_level=True)
+
+
+def python(code: str, *words: object) -> subprocess.Popen[str]:
+    """Start Python with the code; its stdout is a pipe."""
+    argv = [sys.executable, "-c", BEGIN + code, *map(str, words)]
+    return subprocess.Popen(argv, cwd=TREE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def answer(code: str, *words: object) -> object:
+    """What the code prints as JSON."""
+    with python(code, *words) as process:
+        output, _ = process.communicate()
+    assert process.returncode == 0
+    return json.loads(output)
+
+
+def report(run: Path, least_bytes: int, resident_bytes: int = scratch.RESIDENT_BYTES) -> tuple[int, int]:
+    """Report the run; returns the peak of resident memory and how many arrays were in files."""
+    made = answer(REPORT, least_bytes, resident_bytes, run)
+    assert isinstance(made, list)
+    return int(made[0]), int(made[1])
+
+
+def test_report_from_files_equals_report_from_memory(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", 300_000)
+    _, in_memory = report(run, 0)
+    expected = {name: (run / name).read_bytes() for name in FILES}
+    for name in FILES:
+        (run / name).unlink()
+    _, in_files = report(run, 1 << 16, 1 << 20)
+    assert in_memory == 0
+    assert in_files > 100
+    for name in FILES:
+        assert (run / name).read_bytes() == expected[name], name
+
+
+def test_arrays_in_files_hold_what_is_stored() -> None:
+    code = """
+assert scratch.use()
+n = 3_000_000
+a = np.arange(n)
+assert scratch.mapped_bytes() == n * 8
+z = np.zeros(n, dtype=np.int64)
+assert not z.any()
+time.sleep(0.1)  # all pages leave the process
+b = a[::-1] * 2 + z
+a.resize(2 * n, refcheck=False)
+assert (a[:n] == np.arange(n)).all()
+a.resize(10, refcheck=False)
+small = (a == np.arange(10)).all()
+order = np.argsort(b, kind="stable")
+assert (b[order] == np.arange(n) * 2).all()
+try:
+    np.add(b, "x")  # arrays are freed while an exception is set
+except TypeError:
+    pass
+same = bool((np.sort(b) == np.arange(n) * 2).all())
+del z, b, order
+print(json.dumps([bool(small), same, scratch.mapped_bytes()]))
+"""
+    assert answer(code, 1 << 20, 1 << 20) == [True, True, 0]
+
+
+def test_files_have_no_names_and_end_with_a_killed_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    code = """
+assert scratch.use()
+a = np.ones(4_000_000)
+maps = Path("/proc/self/maps").read_text().splitlines()
+print(json.dumps([line.split(None, 5)[5] for line in maps if "(deleted)" in line]), flush=True)
+sys.stdin.read()
+"""
+    with python(code, 1 << 20, 1 << 20) as process:
+        assert process.stdout is not None
+        mapped = json.loads(process.stdout.readline())
+        # the name that the kernel shows is the inode's number
+        assert [Path(name).parent for name in mapped] == [tmp_path]
+        assert os.listdir(tmp_path) == []
+        process.send_signal(signal.SIGKILL)
+    assert os.listdir(tmp_path) == []
+
+
+def test_files_are_not_in_a_file_system_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.path.ismount("/dev/shm"):
+        monkeypatch.setenv("TMPDIR", "/dev/shm")
+        assert scratch.directory() in (Path("/var/tmp"), None)
+    monkeypatch.setenv("TMPDIR", "/nonexistent")
+    assert scratch.directory() in (Path("/var/tmp"), None)
+
+
+def test_forked_process_can_not_change_an_array_of_its_parent() -> None:
+    code = """
+assert scratch.use()
+a = np.arange(1_000_000)
+pid = os.fork()
+if pid == 0:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    own = a + 1
+    own[0] = int(a.sum()) == 499999500000
+    if own[0] != 1:
+        os._exit(3)
+    a[0] = 5
+    os._exit(0)
+status = os.waitpid(pid, 0)[1]
+print(json.dumps([os.WTERMSIG(status), int(a[0])]))
+"""
+    assert answer(code, 1 << 20, 1 << 20) == [signal.SIGSEGV, 0]
+
+
+@pytest.mark.long
+def test_memory_hardly_grows_with_the_run(tmp_path: Path) -> None:
+    peaks = {}
+    for rows in (2_000_000, 6_000_000):
+        run = write_run(tmp_path / str(rows), rows)
+        peaks[rows], files = report(run, scratch.LEAST_BYTES)
+        assert files > 100
+    # in memory it is 80 bytes a request
+    assert peaks[6_000_000] - peaks[2_000_000] < 4_000_000 * 30, peaks
