@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Requests and threads by cgroup: known bytes of known cgroups, and io.stat of the kernel where it keeps one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk, mounted
+from tests.collectors.recording import Recording, cgroup, enum_value, needs_btf, recording, run_inside
+from tests.marks import needs_root
+
+pytestmark = [needs_root, needs_btf]
+
+ROOT_ID = 1  # of cgroup2's root directory, where kernel threads are
+BLOCK = 4096
+
+
+def bytes_by_cgroup(run: Recording, op: str) -> dict[int, int]:
+    """Sum the bytes of one operation by cgroup."""
+    rows, number = run.table("block"), enum_value(run.out / "block.rec", "block_op", op)
+    rows = rows[rows["op"] == number]
+    return {int(number): int(rows["bytes"][rows["cgroup"] == number].sum()) for number in set(rows["cgroup"])}
+
+
+def copy(folder: Path, *words: str) -> None:
+    """Run dd in a cgroup, to its end."""
+    child = run_inside(folder, ["dd", "status=none", *words])
+    assert child.wait(timeout=60) == 0
+
+
+def number_of(folder: Path) -> int:
+    return folder.stat().st_ino
+
+
+def test_direct_bytes_are_summed_by_cgroup(tmp_path: Path) -> None:
+    with loop_disk(tmp_path / "disk", 64 * MIB) as disk, cgroup() as first, cgroup() as second:
+        with recording(tmp_path / "out", "--disk", disk.name, "--collect", "block,threads") as run:
+            copy(first, "if=/dev/zero", f"of={disk.path}", f"bs={BLOCK}", "count=300", "oflag=direct")
+            copy(second, "if=/dev/zero", f"of={disk.path}", f"bs={BLOCK}", "count=77", "oflag=direct")
+            copy(second, f"if={disk.path}", "of=/dev/null", f"bs={BLOCK}", "count=55", "iflag=direct")
+        ids = [number_of(first), number_of(second)]
+        written, read = bytes_by_cgroup(run, "write"), bytes_by_cgroup(run, "read")
+    assert written == {ids[0]: 300 * BLOCK, ids[1]: 77 * BLOCK}
+    assert read == {ids[1]: 55 * BLOCK}
+    rows = run.table("block")
+    assert set(rows["cgroup_from"]) == {enum_value(run.out / "block.rec", "block_cgroup_from", "task")}
+    threads = [line for line in run.lines("thread") if line["comm"] == "dd"]
+    assert sorted(line["cgroup"] for line in threads) == sorted([ids[0], ids[1], ids[1]])
+
+
+def test_moved_thread_has_its_last_cgroup(tmp_path: Path) -> None:
+    with loop_disk(tmp_path / "disk", 64 * MIB) as disk, cgroup() as first, cgroup() as second:
+        with recording(tmp_path / "out", "--disk", disk.name, "--collect", "threads") as run:
+            child = run_inside(
+                first, [sys.executable, "-S", "-c", "import time\nwhile True: time.sleep(0.01)"]
+            )
+            try:
+                time.sleep(0.5)
+                (second / "cgroup.procs").write_text(str(child.pid))
+                time.sleep(0.5)
+            finally:
+                child.kill()
+                child.wait()
+        ids = {line["tid"]: line.get("cgroup") for line in run.lines("thread")}
+        moved = [number for number in ids.values() if number in (number_of(first), number_of(second))]
+        assert moved == [number_of(second)]
+
+
+def test_kernel_threads_are_in_the_root(tmp_path: Path) -> None:
+    with loop_disk(tmp_path / "disk", 64 * MIB) as disk:
+        with recording(tmp_path / "out", "--disk", disk.name, "--collect", "threads") as run:
+            time.sleep(0.3)
+        kernel = [line for line in run.lines("thread") if line["is_kernel_thread"] and "cgroup" in line]
+    assert kernel
+    assert {line["cgroup"] for line in kernel} == {ROOT_ID}
+
+
+@contextmanager
+def accounted_root(tmp_path: Path) -> Iterator[Path]:
+    """Mount cgroup2, with the controllers by which the kernel gives write-back to a cgroup."""
+    root = tmp_path / "cgroup2"
+    root.mkdir()
+    subprocess.run(["mount", "-t", "cgroup2", "none", root], check=True)
+    try:
+        if not {"io", "memory"} <= set((root / "cgroup.controllers").read_text().split()):
+            pytest.skip("cgroup2 has no io controller here: boot with cgroup_no_v1=all")
+        (root / "cgroup.subtree_control").write_text("+io +memory")
+        yield root
+    finally:
+        subprocess.run(["umount", root], check=True)
+
+
+@contextmanager
+def unit(root: Path, name: str) -> Iterator[Path]:
+    """Make a cgroup below the root; removed after the block."""
+    folder = root / f"{name}-{os.getpid()}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        deadline = time.monotonic() + 60
+        while folder.is_dir():
+            try:
+                folder.rmdir()
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+
+def io_stat(folder: Path, disk: LoopDisk) -> dict[str, int]:
+    """Return the kernel's sums of a cgroup for a disk."""
+    dev = (disk.sysfs / "dev").read_text().strip()
+    for line in (folder / "io.stat").read_text().splitlines():
+        if line.startswith(f"{dev} "):
+            return {key: int(value) for key, value in (word.split("=") for word in line.split()[1:])}
+    return {}
+
+
+@pytest.mark.parametrize("fs", ["ext4", "xfs", "btrfs"])
+def test_bytes_by_cgroup_equal_io_stat(tmp_path: Path, fs: str) -> None:
+    """Write-back, too: a kernel thread submits it, the bio's block cgroup names its owner."""
+    with accounted_root(tmp_path) as root, loop_disk(tmp_path / "disk", 512 * MIB) as disk:
+        force = ["-F"] if fs == "ext4" else ["-f"]
+        subprocess.run([f"mkfs.{fs}", "-q", *force, disk.path], check=True)
+        with (
+            mounted(disk.path, tmp_path / "mnt") as folder,
+            unit(root, "first") as first,
+            unit(root, "second") as second,
+        ):
+            units = (first, second)
+            before = {number_of(of): io_stat(of, disk) for of in units}
+            with recording(tmp_path / "out", "--disk", disk.name, "--collect", "block") as run:
+                copy(first, "if=/dev/zero", f"of={folder}/a", "bs=1M", "count=40")
+                copy(second, "if=/dev/zero", f"of={folder}/b", "bs=1M", "count=24")
+                copy(second, "if=/dev/zero", f"of={folder}/c", "bs=64k", "count=48", "oflag=direct")
+                subprocess.run(["sync", "-f", folder], check=True)
+                disk.idle_stat()
+            after = {number_of(of): io_stat(of, disk) for of in units}
+    written, read = bytes_by_cgroup(run, "write"), bytes_by_cgroup(run, "read")
+    for number in after:
+        for key, sums in (("wbytes", written), ("rbytes", read)):
+            assert sums.get(number, 0) == after[number].get(key, 0) - before[number].get(key, 0), key
+    assert min(written[number] for number in after) > 20 * MIB
+    rows = run.table("block")
+    by_bio = enum_value(run.out / "block.rec", "block_cgroup_from", "bio")
+    assert rows["bytes"][rows["cgroup_from"] == by_bio].sum() > 60 * MIB
