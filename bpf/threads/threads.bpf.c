@@ -591,9 +591,11 @@ static __always_inline void switch_out(void *ctx, struct task_struct *prev, bool
 	}
 	if (flags & PF_WQ_WORKER)
 		slot->key.work = work_of(prev, slot, true);
-	if (slot->since_bin != now->bin && !(flags & PF_KTHREAD)) {
+	if (slot->since_bin != now->bin && !(flags & PF_KTHREAD))
 		note_role(slot, context, role_of(prev));
+	if (slot->cgroup_bin != now->bin && !(flags & PF_KTHREAD)) {
 		slot->cgroup = bpf_get_current_cgroup_id();
+		slot->cgroup_bin = now->bin;
 	}
 	end_state(slot, now, count);
 	slot->waited_ns = slot->slept_ns = 0;
