@@ -17,10 +17,10 @@ NAME_LETTERS = 40
 LEAST_SHARE = 0.01  # of the bytes: less is no news
 HEADS = {READY_KEY: "ready"}
 DEFINITION = (
-    "unit: what the request's or thread's cgroup (v2) is of. A request is its submitter's; write-back, which a"
-    " kernel thread sends, is that of the bio's block cgroup, else of the memory cgroup that its first page is"
-    " charged to. p50, p99: queue to completion. busy: of the time that the disks had requests; a moment with"
-    " n in flight counts 1/n for each. CPU and waits: summed over the unit's threads, own sleep left out."
+    "unit: what the request's or thread's cgroup (v2) is of. A request is its submitter's; write-back, which"
+    " a kernel thread sends, is that of the bio's block cgroup, else of the memory cgroup that its first page"
+    " is charged to. p50, p99: queue to completion. busy: of the time that the disks had requests; a moment"
+    " with n in flight counts 1/n for each. CPU, waits: summed over its threads, without sleep of their own will."
 )
 
 
@@ -89,16 +89,18 @@ def _notes(found: UnitResults) -> list[str]:
     if unknown.requests:
         notes.append(
             f"not known: {units.count(unknown.requests)} requests, {units.bytes_(unknown.bytes)}"
-            f" ({units.percent(unknown.bytes / whole)} % of the bytes): of cgroups that began and ended between"
-            " two looks at the tree, a second apart"
+            f" ({units.percent(unknown.bytes / whole)} % of the bytes): of cgroups that began and ended"
+            " between two looks at the tree, a second apart"
         )
     back = sum(row.written_back_bytes for row in found.rows if row.is_named)
     if back:
-        notes.append(f"of the units' bytes, {units.bytes_(back)} were written back by kernel threads for them")
+        notes.append(
+            f"of the units' bytes, {units.bytes_(back)} were written back by kernel threads for them"
+        )
     if kernel.write_bytes > LEAST_SHARE * whole:
         why = (
-            "cgroup2 has neither the io nor the memory controller here, so nothing names the owner of write-back:"
-            " boot with systemd.unified_cgroup_hierarchy=1"
+            "cgroup2 has neither the io nor the memory controller here, so nothing names the owner of"
+            " write-back: boot with systemd.unified_cgroup_hierarchy=1"
             if not found.controllers
             else "journals, and write-back of pages that no cgroup is charged with"
         )
@@ -107,10 +109,10 @@ def _notes(found: UnitResults) -> list[str]:
             f" ({units.percent(kernel.bytes / whole)} % of the bytes): {why}"
         )
     if found.left_out_cgroups:
-        notes.append(f"{found.left_out_cgroups:,} cgroups are not named: the tree is larger than the record of it")
+        notes.append(f"{found.left_out_cgroups:,} cgroups are not named: the tree is larger than its record")
     if not found.is_whole_tree:
         notes.append(
-            "recorded in a container that sees a part of the cgroups: start it with the host's cgroup namespace"
+            "recorded in a container that sees a part of the cgroups: start it in the host's cgroup namespace"
         )
     return notes
 

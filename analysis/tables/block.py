@@ -40,8 +40,8 @@ CGROUP_FROM = Column(
     "cgroup_from",
     "category",
     "",
-    "what names the cgroup: task (the submitter's), or, as a kernel thread submitted it, bio (its block cgroup:"
-    " cgroup2 with the io controller) or page (the memory cgroup that its first page is charged to)",
+    "what names the cgroup: task (the submitter's), or, as a kernel thread submitted it, bio (its block"
+    " cgroup: cgroup2 with the io controller) or page (the memory cgroup that its first page is charged to)",
     if_missing="task",
 )
 # struct block_why in bpf/block/block_records.h

@@ -74,9 +74,13 @@ TABLE = TableSpec(
             "of the unit: web.service; of a container its name (namespace/pod/container in Kubernetes), else"
             " its runtime and the first digits of its id; of a user uid and number",
         ),
-        Column("pod", "string", "", "of a container in Kubernetes: namespace/pod, or the pod's uid; else empty"),
+        Column(
+            "pod", "string", "", "of a container in Kubernetes: namespace/pod, or the pod's uid; else empty"
+        ),
         Column("first_ns", "int", "ns", "when it was seen first"),
-        Column("gone_ns", "int", "ns", "when it was found gone; null: it was there to the end", zero_is_null=True),
+        Column(
+            "gone_ns", "int", "ns", "when it was found gone; null: it was there to the end", zero_is_null=True
+        ),
     ),
     lines=_rows,
     read=_read,

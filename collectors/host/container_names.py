@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Names of containers and virtual machines, from the files in which their runtimes keep them.
 
-The files are others': only those in root's own directories are read, no link is followed below these, sizes are
-limited, and what they say is cleaned. A name that is not found stays the runtime's and the first digits of
-the id.
+The files are others': only those in root's own directories are read, no link is followed below these, sizes
+are limited, and what they say is cleaned. A name that is not found stays the runtime's and the first digits
+of the id.
 """
 
 import os
@@ -25,10 +25,14 @@ _STORES = ("run/containers/storage/overlay-containers", "var/lib/containers/stor
 _TASKS = "run/containerd/io.containerd.runtime.v2.task"
 # Annotations, by the runtime that writes them: of the container, of its pod, of the pod's namespace.
 _KEYS = (
-    ("io.kubernetes.cri.container-name", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.sandbox-namespace"),
+    (
+        "io.kubernetes.cri.container-name",
+        "io.kubernetes.cri.sandbox-name",
+        "io.kubernetes.cri.sandbox-namespace",
+    ),
     ("io.kubernetes.container.name", "io.kubernetes.pod.name", "io.kubernetes.pod.namespace"),
     ("nerdctl/name", "", ""),
-)  # fmt: skip
+)
 _ERRORS = (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError)
 
 

@@ -33,7 +33,9 @@ class Unit:
     kind: str
     name: str
     pod: str = ""
-    runtime: str = ""  # docker, libpod, cri-containerd, crio, nerdctl, pve-qemu, pve-lxc; "": the name is whole
+    runtime: str = (
+        ""  # docker, libpod, cri-containerd, crio, nerdctl, pve-qemu, pve-lxc; "": the name is whole
+    )
     id: str = ""
 
 
@@ -59,11 +61,11 @@ def unit_of(path: str) -> Unit:
     unit, pod, user = Unit(OTHER, cleaned(path)), "", ""
     for at, part in enumerate(parts):
         parent = parts[at - 1] if at else ""
-        if found := _POD.fullmatch(part):
-            if parent.startswith("kubepods") or parent in ("burstable", "besteffort"):
-                pod = cleaned(found["uid"].replace("_", "-"))
-                unit = Unit(POD, f"pod {pod}", pod)
-                continue
+        is_below_pods = parent.startswith("kubepods") or parent in ("burstable", "besteffort")
+        if is_below_pods and (found := _POD.fullmatch(part)):
+            pod = cleaned(found["uid"].replace("_", "-"))
+            unit = Unit(POD, f"pod {pod}", pod)
+            continue
         if outer := _container_of(part, parent, pod) or _machine_of(part, parent):
             return replace(outer, pod=pod)
         if found := _USER.fullmatch(part):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The cgroups of this machine while a session records: number, path, and what each is of (raw/units.jsonl).
 
-The recorder's tables have a cgroup's number, the inode of its cgroup2 directory. The tree is walked as recording
-begins, then at most once a second, and as it ends. A name stays after its cgroup is gone. A cgroup that lived
-between two walks has no name: the report counts what it did as unknown.
+The recorder's tables have a cgroup's number, the inode of its cgroup2 directory. The tree is walked as
+recording begins, then at most once a second, and as it ends. A name stays after its cgroup is gone. A cgroup
+that lived between two walks has no name: the report counts what it did as unknown.
 """
 
 import json
@@ -52,7 +52,10 @@ class Units:
     """The names of all cgroups, seen from start to stop; the last line of a number counts."""
 
     def __init__(self, raw: Path, tree: Path | None = None, host: Path = Path("/")) -> None:
-        """Walk the tree for the first time. tree: where cgroup2 is mounted. host: where names are looked up."""
+        """Walk the tree for the first time.
+
+        tree: where cgroup2 is mounted. host: the root of the file system where names are looked up.
+        """
         self._host = host
         self._tree = tree or find_layout().v2
         self._known: dict[int, _Cgroup] = {}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,15 @@ def write(folder: Path, block: list[dict[str, Any]], watched: bool = True, **mor
     facts["units"] = {"root": 1, "controllers": [], "left_out": 0}
     path = Spec(block=block, run=facts, **more).write(folder)
     lines = [
-        {"cgroup": number, "path": f"/{name}", "kind": kind, "name": name, "pod": "", "first_ns": 1, "gone_ns": None}
+        {
+            "cgroup": number,
+            "path": f"/{name}",
+            "kind": kind,
+            "name": name,
+            "pod": "",
+            "first_ns": 1,
+            "gone_ns": None,
+        }
         for number, (kind, name) in UNITS.items()
     ]
     # the last line of a number counts
@@ -89,7 +98,7 @@ def busy_by_unit(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
     for dev in {row["dev"] for row in rows}:
         own = [row for row in rows if row["dev"] == dev]
         edges = sorted({edge for row in own for edge in (row["issue_ns"], row["complete_ns"])})
-        for begin, end in zip(edges, edges[1:], strict=False):
+        for begin, end in pairwise(edges):
             flying = [row for row in own if row["issue_ns"] <= begin and row["complete_ns"] >= end]
             for row in flying:
                 sums[unit_of(row)] += (end - begin) / len(flying)
@@ -127,13 +136,18 @@ def test_thread_time_is_summed_by_unit(tmp_path: Path) -> None:
         thread_row({"thread": 4, "tid": 14, "comm": "kworker", "role": "kernel", "cgroup": 1}),
         thread_row({"thread": 5, "tid": 15, "comm": "brief", "role": "other"}),
     ]
-    bin_ns = START_NS + 1_000 * MS
+    spans = [(number, "running", number) for number in (1, 2, 3, 4, 5)] + [(3, "runnable", 7)]
     times = [
-        {"bin_ns": bin_ns, "length_ns": 100 * MS, "ns": number * MS, "thread": number, "state": "running", "count": 1}
-        for number in (1, 2, 3, 4, 5)
-    ] + [
-        {"bin_ns": bin_ns, "length_ns": 100 * MS, "ns": 7 * MS, "thread": 3, "state": "runnable", "count": 1},
-    ]  # fmt: skip
+        {
+            "bin_ns": START_NS + 1_000 * MS,
+            "length_ns": 100 * MS,
+            "ns": length * MS,
+            "thread": number,
+            "state": state,
+            "count": 1,
+        }
+        for number, state, length in spans
+    ]
     block = [request(START_NS + 900 * MS, 8, cgroup=11, submitter="other")]
     found = measured(write(tmp_path / "r", block, thread=threads, thread_time=times))
     assert found is not None
@@ -185,7 +199,9 @@ def test_older_runs_and_hostile_lines_read_as_before(tmp_path: Path) -> None:
     assert measured(path) is None
     path = write(tmp_path / "hostile", some_requests())
     hostile = ["[]", "{}", '{"cgroup": -5}', '{"cgroup": 11, "path": 1}', "\x00", '{"cgroup": 1e99}']
-    hostile.append(json.dumps({"cgroup": 13, "path": "/\x1b[31m", "kind": "\x1b", "name": "\x1b[2J", "pod": ""}))
+    hostile.append(
+        json.dumps({"cgroup": 13, "path": "/\x1b[31m", "kind": "\x1b", "name": "\x1b[2J", "pod": ""})
+    )
     with (path / "raw/units.jsonl").open("a") as file:
         file.write("\n".join(hostile) + "\n")
     found = measured(path)

@@ -27,7 +27,11 @@ UNDERSCORED = UID.replace("-", "_")
         ("/system.slice", "slice", "system.slice"),
         ("/system.slice/nginx.service", "service", "nginx.service"),
         ("/system.slice/nginx.service/worker", "service", "nginx.service"),
-        ("/system.slice/system-postgresql.slice/postgresql@15-main.service", "service", "postgresql@15-main.service"),
+        (
+            "/system.slice/system-postgresql.slice/postgresql@15-main.service",
+            "service",
+            "postgresql@15-main.service",
+        ),
         (r"/system.slice/dev-disk-by\x2dlabel-a\x20b.swap", "service", "dev-disk-by-label-a b.swap"),
         ("/init.scope", "scope", "init.scope"),
         ("/user.slice/user-1000.slice/session-3.scope", "user", "uid 1000"),
@@ -87,7 +91,13 @@ def test_containers_have_their_pods_uid(driver: str) -> None:
 
 
 def test_hostile_paths_are_cleaned() -> None:
-    for path in ("/\x1b[31mred\x07", r"/a\x1b[2J.service", "/x" * 4000, "/\udcff.service", r"/\xff\xfe.service"):
+    for path in (
+        "/\x1b[31mred\x07",
+        r"/a\x1b[2J.service",
+        "/x" * 4000,
+        "/\udcff.service",
+        r"/\xff\xfe.service",
+    ):
         unit = unit_of(path)
         assert unit.name.isprintable()
         assert len(unit.name) <= 200
@@ -147,7 +157,12 @@ STORAGE = "run/containers/storage/overlay-containers"
             [{"id": OTHER_HEX, "names": ["no"]}, {"id": HEX, "names": ["web"]}],
             "web",
         ),
-        ("/qemu.slice/101.scope", "etc/pve/qemu-server/101.conf", "cores: 2\nname: db\n[old]\nname: x\n", "VM 101 db"),
+        (
+            "/qemu.slice/101.scope",
+            "etc/pve/qemu-server/101.conf",
+            "cores: 2\nname: db\n[old]\nname: x\n",
+            "VM 101 db",
+        ),
         ("/lxc/202", "etc/pve/lxc/202.conf", "hostname: mail\n", "CT 202 mail"),
     ],
 )
@@ -161,7 +176,14 @@ def test_runtimes_files_name_containers(
 def test_hostile_files_give_no_name(tmp_path: Path) -> None:
     unit, short = unit_of(f"/docker/{HEX}"), f"docker {HEX[:12]}"
     config = tmp_path / f"var/lib/docker/containers/{HEX}/config.v2.json"
-    for content in ("", "[" * 100_000, "[]", '{"Name": 7}', '{"Name": "/a", "Config": {"Labels": 1', "\0" * 5):
+    for content in (
+        "",
+        "[" * 100_000,
+        "[]",
+        '{"Name": 7}',
+        '{"Name": "/a", "Config": {"Labels": 1',
+        "\0" * 5,
+    ):
         write(config, content)
         assert named(unit, tmp_path).name == short
     write(config, {"Name": "/\x1b[31mred\n" + "x" * 9000})

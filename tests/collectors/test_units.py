@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Requests and threads by cgroup: known bytes of known cgroups, and io.stat of the kernel where it keeps one."""
+"""Requests and threads by cgroup: known bytes of known cgroups, and the kernel's io.stat where it is kept."""
 
 from __future__ import annotations
 

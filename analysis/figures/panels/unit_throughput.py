@@ -17,7 +17,11 @@ TOP = 6
 LETTERS = 30
 OTHERS = "others"
 # kernel threads, Seekmeter and what no cgroup names: no unit, so they have no unit's colour
-REMAINDERS = {"kernel": (style.UNKNOWN, None), "unknown": (style.UNKNOWN, "////"), "seekmeter": (style.SEEKS, None)}
+REMAINDERS = {
+    "kernel": (style.UNKNOWN, None),
+    "unknown": (style.UNKNOWN, "////"),
+    "seekmeter": (style.SEEKS, None),
+}
 
 
 def _looks(units: UnitResults) -> tuple[dict[str, Look], dict[str, np.ndarray]]:

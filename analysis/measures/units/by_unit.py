@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Requests, device time and thread time by unit: what the requests' and threads' cgroups are of.
 
-Each request and each thread is in one unit, so the units' sums are those of the tables. What no cgroup names is
-a row of its own: kernel threads (write-back without an owner, journals), Seekmeter, and the unknown.
+Each request and each thread is in one unit, so the units' sums are those of the tables. What no cgroup names
+is a row of its own: kernel threads (write-back without an owner, journals), Seekmeter, and the unknown.
 """
 
 from __future__ import annotations
@@ -152,7 +152,9 @@ def measure_units(run: Run, tables: Tables, timeline: Timeline, window: Window) 
                 **times.get(number, {}),
             }
         )
-        for number, row in enumerate([*rows, *(UnitRow(*key, keys.pods.get(key, "")) for key in keys.keys[len(rows) :])])
+        for number, row in enumerate(
+            [*rows, *(UnitRow(*key, keys.pods.get(key, "")) for key in keys.keys[len(rows) :])]
+        )
     ]
     return UnitResults(
         rows=tuple(
@@ -213,7 +215,9 @@ def _requests(block: Block, units: I64, keys: _Keys) -> list[UnitRow]:
             read_bytes=read[number],
             write_bytes=written[number],
             written_back_bytes=back[number],
-            q2c_ns=tuple(group_percentiles.percentiles([latencies[number]], PERCENTS)) if timed[number] else (),
+            q2c_ns=tuple(group_percentiles.percentiles([latencies[number]], PERCENTS))
+            if timed[number]
+            else (),
         )
         for number, key in enumerate(keys.keys)
     ]
@@ -229,9 +233,9 @@ def _busy_shares(block: Block, units: I64, count: int) -> F64:
         if not edges.size:
             continue
         first, last = at[: rows.size], at[rows.size :]
-        depth = np.cumsum(
-            np.bincount(first, minlength=edges.size) - np.bincount(last, minlength=edges.size)
-        )[:-1]
+        depth = np.cumsum(np.bincount(first, minlength=edges.size) - np.bincount(last, minlength=edges.size))[
+            :-1
+        ]
         lengths = np.diff(edges)
         each = np.where(depth > 0, lengths / np.maximum(depth, 1), 0.0)
         until = np.concatenate([[0.0], np.cumsum(each)])
