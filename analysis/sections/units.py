@@ -20,7 +20,7 @@ DEFINITION = (
     "unit: what the request's or thread's cgroup (v2) is of. A request is its submitter's; write-back, which"
     " a kernel thread sends, is that of the bio's block cgroup, else of the memory cgroup that its first page"
     " is charged to. p50, p99: queue to completion. busy: of the time that the disks had requests; a moment"
-    " with n in flight counts 1/n for each. CPU, waits: summed over its threads, without sleep of their own will."
+    " with n in flight counts 1/n for each. CPU, waits: summed over its threads, without voluntary sleep."
 )
 
 
@@ -89,8 +89,8 @@ def _notes(found: UnitResults) -> list[str]:
     if unknown.requests:
         notes.append(
             f"not known: {units.count(unknown.requests)} requests, {units.bytes_(unknown.bytes)}"
-            f" ({units.percent(unknown.bytes / whole)} % of the bytes): of cgroups that began and ended"
-            " between two looks at the tree, a second apart"
+            f" ({units.percent(unknown.bytes / whole)} % of the bytes): no cgroup was recorded, or it"
+            " began and ended between two looks at the tree, a second apart"
         )
     back = sum(row.written_back_bytes for row in found.rows if row.is_named)
     if back:
