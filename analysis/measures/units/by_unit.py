@@ -23,7 +23,7 @@ from analysis.tables import cgroup, thread, thread_time
 from analysis.tables.block import RECORDER, Block, parts
 from analysis.tables.cgroup import Cgroup
 from analysis.tables.load import Tables
-from analysis.tables.store import I64, Ints
+from analysis.tables.store import Ints
 from analysis.tables.users import is_watched
 
 UnitKey = tuple[str, str]  # kind and name
@@ -34,6 +34,8 @@ UNNAMED_KINDS = ("kernel", "seekmeter", "unknown", "root")
 CPU_SERIES = (USER, KERNEL)
 WAITS = (READY_KEY, "read", "write", "journal", "lock", "throttle", "memory", "other")
 PERCENTS = (50, 99)
+TABLE_MOST = 1 << 24  # numbers of cgroups up to this are looked up in a table
+Units = npt.NDArray[np.int32]  # by row, the unit's number
 
 
 @dataclass(frozen=True)
@@ -108,19 +110,32 @@ class _Keys:
             self.pods[key] = found.pod
         return self._numbers[key]
 
-    def of(self, cgroups: Ints, is_kernel: npt.NDArray[np.bool_], is_own: npt.NDArray[np.bool_]) -> I64:
+    def _numbers_of(self, cgroups: Ints) -> npt.NDArray[np.int32]:
+        """The unit that each cgroup names."""
+        if not cgroups.size or int(cgroups.min()) < 0 or int(cgroups.max()) > TABLE_MOST:
+            different, inverse = np.unique(cgroups, return_inverse=True)
+            by_place = np.array([self._number(int(one)) for one in different], dtype=np.int32)
+            return np.asarray(by_place[inverse], dtype=np.int32)
+        # Without a sort of all rows: these are the inodes of a small file system.
+        by_cgroup = np.zeros(int(cgroups.max()) + 1, dtype=np.int32)
+        for one in np.flatnonzero(np.bincount(cgroups)):
+            by_cgroup[one] = self._number(int(one))
+        return np.asarray(by_cgroup[cgroups], dtype=np.int32)
+
+    def of(self, cgroups: Ints, is_kernel: npt.NDArray[np.bool_], is_own: npt.NDArray[np.bool_]) -> Units:
         """The unit of each row. is_kernel: of a kernel thread; where the root names it, nobody does."""
-        different, inverse = np.unique(cgroups, return_inverse=True)
-        numbers = np.array([self._number(int(one)) for one in different], dtype=np.int64)
-        found = numbers[inverse]
+        found = self._numbers_of(cgroups)
         found[is_kernel & ((cgroups == cgroup.ROOT) | (cgroups == 0))] = 1
         found[is_own] = 2
         return found
 
 
-def _is_shown(run: Run, rows: list[UnitRow]) -> bool:
+def _is_shown(run: Run, units: Units, keys: _Keys) -> bool:
     """Several units use the disk; of a live system one is enough, as all else is the kernel's."""
-    users = [row for row in rows if row.is_named and row.requests]
+    requests = np.bincount(units, minlength=len(keys.keys)).tolist()
+    users = [
+        key for key, count in zip(keys.keys, requests, strict=True) if count and key[0] not in UNNAMED_KINDS
+    ]
     return len(users) > (0 if is_watched(run) else 1)
 
 
@@ -132,10 +147,10 @@ def measure_units(run: Run, tables: Tables, timeline: Timeline, window: Window) 
         return None
     keys = _Keys(named)
     units = _units_of(requests, keys)
-    rows = _requests(requests, units, keys)
-    if not _is_shown(run, rows):
+    if not _is_shown(run, units, keys):
         requests.let_go("cgroup")
         return None
+    rows = _requests(requests, units, keys)
     busy = _busy_shares(requests, units, len(keys.keys))
     mb_s = {key: np.zeros(timeline.bins) for key in keys.keys}
     moves = requests.op.is_in(("read", "write"))
@@ -173,7 +188,7 @@ def measure_units(run: Run, tables: Tables, timeline: Timeline, window: Window) 
     )
 
 
-def _units_of(block: Block, keys: _Keys) -> I64:
+def _units_of(block: Block, keys: _Keys) -> Units:
     cgroups = block.rare("cgroup")
     assert cgroups is not None
     submitter = block.read_categorical("submitter")
@@ -183,7 +198,7 @@ def _units_of(block: Block, keys: _Keys) -> I64:
     return keys.of(cgroups, is_kernel, is_own)
 
 
-def _requests(block: Block, units: I64, keys: _Keys) -> list[UnitRow]:
+def _requests(block: Block, units: Units, keys: _Keys) -> list[UnitRow]:
     count = len(keys.keys)
     submitter = block.read_categorical("submitter")
     is_kernel = (
@@ -223,7 +238,7 @@ def _requests(block: Block, units: I64, keys: _Keys) -> list[UnitRow]:
     ]
 
 
-def _busy_shares(block: Block, units: I64, count: int) -> F64:
+def _busy_shares(block: Block, units: Units, count: int) -> F64:
     """Each unit's part of the disks' busy time, issue to completion; shared by the requests in flight."""
     sums = np.zeros(count)
     for dev in np.unique(block.dev):
