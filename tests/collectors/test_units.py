@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk, mounted
 from tests.collectors.recording import Recording, cgroup, enum_value, needs_btf, recording, run_inside
+from tests.collectors.sessions import Job
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
@@ -81,6 +83,28 @@ def test_kernel_threads_are_in_the_root(tmp_path: Path) -> None:
         kernel = [line for line in run.lines("thread") if line["is_kernel_thread"] and "cgroup" in line]
     assert kernel
     assert {line["cgroup"] for line in kernel} == {ROOT_ID}
+
+
+def test_watch_names_cgroups_after_their_death(tmp_path: Path) -> None:
+    with loop_disk(tmp_path / "disk", 64 * MIB) as disk, cgroup() as kept:
+        job = Job("watch", tmp_path / "run", None, DEV=disk.name, SECS="4", COLLECT="block threads")
+        job.until("watch")
+        with cgroup() as ended:
+            numbers = {number_of(kept): 70 * BLOCK, number_of(ended): 30 * BLOCK}
+            names = {number_of(kept): f"/{kept.name}", number_of(ended): f"/{ended.name}"}
+            copy(ended, "if=/dev/zero", f"of={disk.path}", f"bs={BLOCK}", "count=30", "oflag=direct")
+            time.sleep(1.5)  # the tree is walked once a second
+        copy(kept, "if=/dev/zero", f"of={disk.path}", f"bs={BLOCK}", "count=70", "oflag=direct")
+        assert job.end() == 0, job.said
+    lines = (job.run.path / "raw/units.jsonl").read_text().splitlines()
+    named = {row["cgroup"]: row for row in map(json.loads, lines)}
+    assert {number: named[number]["path"] for number in numbers} == names
+    assert [named[number]["gone_ns"] is None for number in numbers] == [True, False]
+    text = job.run.report()
+    section = text[text.index("By service and container") :]
+    for number, size in numbers.items():
+        (line,) = [line for line in section.splitlines() if names[number] in line and "cgroup" in line]
+        assert f"{size / 1000:.0f} kB" in line, line
 
 
 @contextmanager
