@@ -92,6 +92,10 @@ def _notes(found: UnitResults) -> list[str]:
             f" ({units.percent(unknown.bytes / whole)} % of the bytes): no cgroup was recorded, or it"
             " began and ended between two looks at the tree, a second apart"
         )
+    if unknown.threads:
+        notes.append(
+            f"not known: {units.counted(unknown.threads, 'thread')}, most of which did not run while recorded"
+        )
     back = sum(row.written_back_bytes for row in found.rows if row.is_named)
     if back:
         notes.append(

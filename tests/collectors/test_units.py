@@ -101,7 +101,7 @@ def test_watch_names_cgroups_after_their_death(tmp_path: Path) -> None:
     assert {number: named[number]["path"] for number in numbers} == names
     assert [named[number]["gone_ns"] is None for number in numbers] == [True, False]
     text = job.run.report()
-    section = text[text.index("By service and container") :]
+    section = text[text.index("BY SERVICE AND CONTAINER") :]
     for number, size in numbers.items():
         (line,) = [line for line in section.splitlines() if names[number] in line and "cgroup" in line]
         assert f"{size / 1000:.0f} kB" in line, line
