@@ -102,9 +102,8 @@ def test_watch_names_cgroups_after_their_death(tmp_path: Path) -> None:
     assert [named[number]["gone_ns"] is None for number in numbers] == [True, False]
     text = job.run.report()
     section = text[text.index("BY SERVICE AND CONTAINER") :]
-    for number, size in numbers.items():
-        (line,) = [line for line in section.splitlines() if names[number] in line and "cgroup" in line]
-        assert f"{size / 1000:.0f} kB" in line, line
+    for size in numbers.values():
+        assert f" {size / 1000:.0f} kB " in section
 
 
 @contextmanager
