@@ -31,6 +31,7 @@ from analysis.measures.origin.results import OriginResults, measure_origins
 from analysis.measures.stack.over_time import BelowVolumes, measure_below
 from analysis.measures.stack.results import StackResults, measure_stack
 from analysis.measures.threads.results import ThreadResults, measure_threads
+from analysis.measures.units.by_unit import UnitResults, measure_units
 from analysis.measures.waits.explained import FOREIGN
 from analysis.measures.waits.sleeps import Sleeps, measure_sleeps
 from analysis.rundir.layout import Geometry, read_geometry
@@ -68,6 +69,7 @@ class Results:
     stack: StackResults | None  # None: the file system uses one disk, or an older run
     below: BelowVolumes | None  # the disks below volumes; None: the file system uses no volume
     outside: OutsideWorkload  # requests of mkfs and fsck, if a WITH= program recorded them (clip.py)
+    units: UnitResults | None = None  # by service and container; None: one alone, or not recorded
 
     @property
     def owners(self) -> Owners | None:
@@ -197,6 +199,7 @@ def measure(
         ),
         below=measure_below(views, tables.stack_of_run, timeline),
         outside=OutsideWorkload(),
+        units=measure_units(run, tables, timeline, window),
     )
 
 

@@ -36,6 +36,14 @@ WHY = Column(
     if_missing="unknown",
     is_derived=True,
 )
+CGROUP_FROM = Column(
+    "cgroup_from",
+    "category",
+    "",
+    "what names the cgroup: task (the submitter's), or, as a kernel thread submitted it, bio (its block"
+    " cgroup: cgroup2 with the io controller) or page (the memory cgroup that its first page is charged to)",
+    if_missing="task",
+)
 # struct block_why in bpf/block/block_records.h
 WHY_COLUMNS = (
     Column(
@@ -457,10 +465,12 @@ TABLE = TableSpec(
             "cgroup",
             "int",
             "inode",
-            "cgroup (v2) of the submitter, by the inode of its directory; null: not known",
+            "cgroup (v2) that it is for, by the inode of its directory, see cgroup_from and the table cgroup;"
+            " null: not known",
             zero_is_null=True,
             if_missing=0,
         ),
+        CGROUP_FROM,
         *WHY_COLUMNS,
         Column(
             "below_start_us",

@@ -61,6 +61,14 @@ COLUMNS = (
     Column("start_ns", "int", "ns", "when it was first seen"),
     Column("end_ns", "int", "ns", "when it ended; null: alive at the end", zero_is_null=True),
     *COUNTS,
+    Column(
+        "cgroup",
+        "int",
+        "inode",
+        "cgroup (v2) that it was last seen in, see the table cgroup; null: not known, it did not run",
+        zero_is_null=True,
+        if_missing=0,
+    ),
 )
 STRINGS = tuple(column.name for column in COLUMNS if column.kind == "string")
 
@@ -85,6 +93,7 @@ class Threads:
     is_blkio_sure: npt.NDArray[np.bool_]  # false: begins of those sleeps may be noted elsewhere
     write_bytes: I64  # made dirty, or written directly; MISSING: not known; so of the next
     cancelled_write_bytes: I64
+    cgroup: I64  # 0: not known
 
 
 def rows_by_number(lines: Lines) -> list[dict[str, Any]]:
@@ -135,6 +144,7 @@ def _read(stored: Stored) -> Threads:
         is_blkio_sure=np.array([bool(row["is_blkio_sure"]) for row in rows], dtype=np.bool_),
         write_bytes=ints("write_bytes", MISSING),
         cancelled_write_bytes=ints("cancelled_write_bytes", MISSING),
+        cgroup=ints("cgroup"),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from analysis.origins.rules import rules_digest
 from analysis.origins.why import derive_why
 from analysis.rundir.run import Run
-from analysis.tables.block import CLASS_MEANING, WHY, WHY_COLUMNS, Block, read_rows, take_rows
+from analysis.tables.block import CGROUP_FROM, CLASS_MEANING, WHY, WHY_COLUMNS, Block, read_rows, take_rows
 from analysis.tables.block_class import correct_classes
 from analysis.tables.rec import Recording
 from analysis.tables.row_time import Chunk, RowTime
@@ -87,9 +87,10 @@ TABLE = TableSpec(
             "cgroup",
             "int",
             "inode",
-            "cgroup (v2) of that thread, by the inode of its directory; null: not known",
+            "cgroup (v2) that it is for, as in the table block; null: not known",
             zero_is_null=True,
         ),
+        CGROUP_FROM,
         Column("bio_id", "int", "", "number of the bio, unique in the run"),
         Column(
             "origin",

@@ -343,6 +343,7 @@ int rq_issue(u64 *ctx)
 	record->merges = merges;
 	record->class = BLOCK_CLASS_UNKNOWN;
 	record->waited = BLOCK_WAITED_NO;
+	record->cgroup_from = BLOCK_CGROUP_FROM_TASK;
 	record->below_start_us = record->below_end_us = 0;
 	record->issue_ns = now;
 	if (bio) {
@@ -432,9 +433,9 @@ int rq_issue(u64 *ctx)
 					      origin->sector
 				    : 0);
 	/* The owner of writeback, whose submitter is a kernel thread. */
-	if (!top && memory_cgroup_id && bio && record->op == BLOCK_OP_WRITE &&
-	    record->class == BLOCK_CLASS_DATA && record->submitter == BLOCK_SUBMITTER_KERNEL_THREAD)
-		record->charged = charged_to(bio->bi_io_vec->bv_page, PROG_ISSUE);
+	if (!top && bio && is_kernels(record->submitter))
+		note_owner(bio, IS_WRITEBACK(record), PROG_ISSUE, &record->cgroup,
+			   &record->cgroup_from, &record->charged);
 	slot->request = (u64)rq;
 	return 0;
 }

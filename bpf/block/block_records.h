@@ -61,6 +61,13 @@ enum block_charged {
 	BLOCK_CHARGED_OTHER,
 } __attribute__((packed));
 
+/* What names the cgroup. */
+enum block_cgroup_from {
+	BLOCK_CGROUP_FROM_TASK, /* the submitter's */
+	BLOCK_CGROUP_FROM_BIO,	/* a kernel thread submitted it: the bio's block cgroup */
+	BLOCK_CGROUP_FROM_PAGE, /* the same: the memory cgroup that its first page is charged to */
+} __attribute__((packed));
+
 /* Did a task of the workload wait for the request? */
 enum block_waited {
 	BLOCK_WAITED_NO, /* not seen: a kernel thread may have passed the request's end on */
@@ -134,7 +141,7 @@ struct block_record {
 	u64 end_by_ns; /* where complete_ns is 0: completed by then (tag free, or disk idle); 0: not known */
 	u64 sector;
 	u64 ino;    /* of the file that the first page belongs to; 0: none, or not known */
-	u64 cgroup; /* cgroup2 id of the submitting task; 0: not known */
+	u64 cgroup; /* cgroup2 id of whom it is for, see cgroup_from; 0: not known */
 	u32 bytes;
 	u32 dev; /* of the disk, major << 20 | minor */
 	/*
@@ -155,6 +162,7 @@ struct block_record {
 	enum block_submitter submitter;
 	enum block_charged charged;
 	enum block_waited waited;
+	enum block_cgroup_from cgroup_from;
 	char comm[16]; /* of the submitter */
 };
 
@@ -175,7 +183,7 @@ struct volume_record {
 	u64 ino;
 	u64 bio_id; /* unique in the run, never 0 */
 	u64 origin; /* id of the bio to the top volume that it serves; at the top its own; 0: a layer's own */
-	u64 cgroup; /* cgroup2 id of the submitting task */
+	u64 cgroup; /* cgroup2 id of whom it is for, see cgroup_from */
 	u32 bytes;  /* at Q: a split later shortens the kernel's own */
 	u32 dev;    /* of the volume, major << 20 | minor */
 	u32 sb_dev; /* as in block_record */
@@ -188,6 +196,7 @@ struct volume_record {
 	u8 in_workload;
 	enum block_submitter submitter;
 	enum block_charged charged;
+	enum block_cgroup_from cgroup_from;
 	char comm[16];
 };
 

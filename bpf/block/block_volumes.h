@@ -258,6 +258,7 @@ static __always_inline void queue_on_volume(struct bio *bio, struct gendisk *dis
 	} else {
 		record->ino = 0;
 		record->charged = BLOCK_CHARGED_UNKNOWN;
+		record->cgroup_from = BLOCK_CGROUP_FROM_TASK;
 		record->sb_dev = sent_to(bio);
 		record->origin = id;
 		volume_bio->top_slot = slot;
@@ -289,10 +290,9 @@ static __always_inline void queue_on_volume(struct bio *bio, struct gendisk *dis
 			record->ino = owner.ino;
 			record->sb_dev = owner.sb_dev;
 		}
-		if (memory_cgroup_id && record->op == BLOCK_OP_WRITE &&
-		    record->class == BLOCK_CLASS_DATA &&
-		    record->submitter == BLOCK_SUBMITTER_KERNEL_THREAD)
-			record->charged = charged_to(bio->bi_io_vec->bv_page, PROG_QUEUE);
+		if (is_kernels(record->submitter))
+			note_owner(bio, IS_WRITEBACK(record), PROG_QUEUE, &record->cgroup,
+				   &record->cgroup_from, &record->charged);
 	}
 	if (!bytes && opf & FLAG_BIT(__REQ_PREFLUSH))
 		record->op = BLOCK_OP_FLUSH;
@@ -392,6 +392,7 @@ static __always_inline void copy_origin(struct block_record *record, struct volu
 	record->in_workload = top->record.in_workload;
 	record->submitter = top->record.submitter;
 	record->charged = top->record.charged;
+	record->cgroup_from = top->record.cgroup_from;
 	__builtin_memcpy(record->comm, top->record.comm, sizeof(record->comm));
 	__builtin_memcpy(record, &top->record, sizeof(struct block_why));
 }

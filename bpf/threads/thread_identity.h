@@ -3,6 +3,7 @@
 #ifndef SEEKMETER_THREAD_IDENTITY_H
 #define SEEKMETER_THREAD_IDENTITY_H
 
+#include "common/cgroup_id.h"
 #include "common/workload_cgroup.h"
 #include "thread_state.h"
 #include "thread_works.h"
@@ -110,6 +111,7 @@ static __separate int fill_slot(struct thread_slot *slot, struct task_struct *ta
 	slot->parent_tgid = BPF_CORE_READ(of, real_parent, tgid);
 	slot->is_kernel_thread = (BPF_CORE_READ(of, flags) & PF_KTHREAD) != 0;
 	slot->ran_total_ns = BPF_CORE_READ(of, se.sum_exec_runtime);
+	slot->cgroup = cgroup2_id_of_task(task);
 	return read_names(slot, task);
 }
 

@@ -137,6 +137,8 @@ struct thread_slot {
 	struct thread_cell cells[THREAD_CELLS];
 
 	u64 switches;
+	u64 cgroup; /* cgroup2 id, looked up in each bin that the thread ran in, the last one; 0: not known */
+	u64 cgroup_bin;
 	u64 start_ns, end_ns;
 	struct thread_truth before, after;
 	struct thread_work work; /* the last one, and its number */

@@ -593,6 +593,10 @@ static __always_inline void switch_out(void *ctx, struct task_struct *prev, bool
 		slot->key.work = work_of(prev, slot, true);
 	if (slot->since_bin != now->bin && !(flags & PF_KTHREAD))
 		note_role(slot, context, role_of(prev));
+	if (slot->cgroup_bin != now->bin && !(flags & PF_KTHREAD)) {
+		slot->cgroup = bpf_get_current_cgroup_id();
+		slot->cgroup_bin = now->bin;
+	}
 	end_state(slot, now, count);
 	slot->waited_ns = slot->slept_ns = 0;
 	slot->ran_total_ns = of->se.sum_exec_runtime;
@@ -805,6 +809,7 @@ int BPF_PROG(sched_process_exec, struct task_struct *task)
 	if (!slot)
 		return 0;
 	note_role(slot, context, role_of(task));
+	slot->cgroup = bpf_get_current_cgroup_id();
 	slot->tid = task->pid; /* the process's first one, whichever thread it was that called */
 	return 0;
 }

@@ -91,6 +91,8 @@ bool thread_table_write(struct thread_slot *slot, bool same_tids)
 		     after->blkio_delay_ns);
 	fprintf(out, ",\"is_blkio_sure\":%s", slot->is_blkio_unsure ? "false" : "true");
 	fprintf(out, ",\"switches\":%" PRIu64, slot->switches);
+	if (slot->cgroup)
+		fprintf(out, ",\"cgroup\":%" PRIu64, slot->cgroup);
 	write_growth(out, "rchar", kept.io, before->rchar, after->rchar);
 	write_growth(out, "wchar", kept.io, before->wchar, after->wchar);
 	write_growth(out, "read_bytes", kept.io, before->read_bytes, after->read_bytes);

@@ -10,6 +10,7 @@ from typing import Any
 
 from collectors.collector import Running, Scope, Step, collectors, start_groups
 from collectors.host import signals
+from collectors.host.units import Units
 from collectors.trace import sysinfo
 from collectors.trace.context import RunContext
 from collectors.trace.emulated_disks import EmulatedDisks
@@ -33,6 +34,7 @@ class Recording:
         self._room: Room | None = None
         self._stack: Stack | None = None
         self.is_out_of_room = False  # recording has stopped at ROOM=, MAX= or the floor of free space
+        self._units: Units | None = None
         self._is_cut_short = False  # the recorder could not write everything
 
     @property
@@ -73,6 +75,7 @@ class Recording:
                 run.begin()
                 return
         self._set(collect, scope.janitor)
+        self._units = Units(scope.raw)
         ready_ns = time.monotonic_ns()
         with context.step("record", " ".join(collect), "attach_s") if collect else nullcontext():
             for names, start in start_groups(collect):
@@ -115,6 +118,8 @@ class Recording:
         """Check free space and every collector; warn once per problem. False: the main collector failed."""
         with signals.held():
             self._check_room()
+            if self._units is not None:
+                self._units.poll()
             for running in self._running:
                 warning = running.poll()
                 if warning is not None:
@@ -152,6 +157,9 @@ class Recording:
             stopping = self._running[::-1]
             for running in stopping:
                 running.end()
+            if self._units is not None:
+                self._units.stop()
+                self._context.run.add(units=self._units.facts())
             for running in stopping:
                 with self._step(running.stop_step):
                     try:

@@ -22,7 +22,7 @@ from workloads.system.errors import MachineError
 PHASES, PHASES_BEGUN, FIGURES = "phases.jsonl", "phases_begun.jsonl", "figures.jsonl"
 _LINES = (PHASES, PHASES_BEGUN, FIGURES)
 # Names in raw/ that the session itself uses later.
-_RESERVED = ("fsck.out", "paths.jsonl", "perf", "perf.data", "with")
+_RESERVED = ("fsck.out", "paths.jsonl", "perf", "perf.data", "units.jsonl", "with")
 # Size of the tmpfs; 100,000 phases take 8 MB.
 _SIZE_BYTES, _FILES_MOST = 64 << 20, 1000
 _READ_BYTES = 1 << 20

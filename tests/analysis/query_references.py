@@ -216,6 +216,35 @@ def latency_percentiles(recorded: Recorded) -> list[Row]:
     return answer
 
 
+def units(recorded: Recorded) -> list[Row]:
+    names = {row["cgroup"]: row for row in recorded.rows("cgroup")}
+    nobody = {"kind": "unknown", "name": "not known", "pod": ""}
+    groups = grouped(
+        recorded.inside(recorded.rows("block"), "issue_ns"),
+        lambda row: tuple(names.get(row["cgroup"], nobody)[key] for key in ("kind", "name", "pod")),
+    )
+    answer = []
+    for (kind, name, pod), group in groups.items():
+        q2c = [row["complete_ns"] - row["queue_ns"] for row in group if row["complete_ns"] is not None]
+        written = [row for row in group if row["op"] == "write"]
+        answer.append(
+            {
+                "kind": kind,
+                "unit": name,
+                "pod": pod,
+                "requests": len(group),
+                "read_bytes": total((row for row in group if row["op"] == "read"), "bytes"),
+                "written_bytes": total(written, "bytes"),
+                "written_back_bytes": total(
+                    (row for row in written if row["submitter"] == "kernel_thread"), "bytes"
+                ),
+                "p50_ms": ms(at_rank(q2c, 0.5)),
+                "p99_ms": ms(at_rank(q2c, 0.99)),
+            }
+        )
+    return answer
+
+
 def seeks_per_second(recorded: Recorded) -> list[Row]:
     ends: dict[int, int] = {}
     moves = [row for row in recorded.rows("block") if row["op"] in ("read", "write")]
@@ -581,6 +610,6 @@ REFERENCES: dict[str, Callable[[Recorded], list[Row]]] = {
         *(slowest_requests, bytes_by_file, lock_waits_by_path, lock_holders, latency_percentiles),
         *(seeks_per_second, queue_depth, who_wrote, thread_time, call_latencies, commits, events),
         *(requests_beside_lock_waits, dips, critical_path, throughput, phases, wakers, cpu_functions),
-        request_sizes,
+        *(request_sizes, units),
     )
 }

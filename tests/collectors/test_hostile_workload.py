@@ -58,7 +58,7 @@ def test_slow_remount_client_does_not_stop_the_room_check(home: Path) -> None:
 
 
 def test_taken_names_in_raw_are_a_warning(home: Path) -> None:
-    names = "perf perf.data paths.jsonl fsck.out"
+    names = "perf perf.data paths.jsonl units.jsonl fsck.out"
     command = f'cd "$(dirname "$SEEKMETER_PHASES")"; touch {names}; mkdir with; echo 1 >mine'
     job = Job("trace", home / "run", DIR=str(home), CMD=command, COLLECT="perf")
     assert job.end() == 0, job.said

@@ -28,7 +28,8 @@
 #define ENUMS_OF_SUBMITTER                                                                   \
 	"\"block_submitter\":{\"0\":\"unknown\",\"1\":\"workload\",\"2\":\"kernel_thread\"," \
 	"\"3\":\"upper_device\",\"4\":\"recorder\",\"5\":\"other\"},"                        \
-	"\"block_charged\":{\"0\":\"unknown\",\"1\":\"workload\",\"2\":\"other\"}"
+	"\"block_charged\":{\"0\":\"unknown\",\"1\":\"workload\",\"2\":\"other\"},"          \
+	"\"block_cgroup_from\":{\"0\":\"task\",\"1\":\"bio\",\"2\":\"page\"}"
 #define ENUM_FLAG                                                                         \
 	"\"block_flag\":{\"1\":\"sync\",\"2\":\"meta\",\"4\":\"fua\",\"8\":\"preflush\"," \
 	"\"16\":\"ahead\",\"32\":\"prio\"}"
@@ -88,6 +89,7 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_REQUEST(submitter, "u8"), ",\"enum\":\"block_submitter\"", ",");
 	fprintf(out, OF_REQUEST(charged, "u8"), ",\"enum\":\"block_charged\"", ",");
 	fprintf(out, OF_REQUEST(waited, "u8"), ",\"enum\":\"block_waited\"", ",");
+	fprintf(out, OF_REQUEST(cgroup_from, "u8"), ",\"enum\":\"block_cgroup_from\"", ",");
 	fprintf(out, OF_REQUEST(comm, "char"), "", ",");
 	fprintf(out, OF_TRACE(get_request_ns, "u64"), "", ",");
 	fprintf(out, OF_TRACE(q2m_ns, "u64"), "", ",");
@@ -142,6 +144,7 @@ static void describe_volume(FILE *out)
 	fprintf(out, OF_BIO(in_workload, "u8"), "", ",");
 	fprintf(out, OF_BIO(submitter, "u8"), ",\"enum\":\"block_submitter\"", ",");
 	fprintf(out, OF_BIO(charged, "u8"), ",\"enum\":\"block_charged\"", ",");
+	fprintf(out, OF_BIO(cgroup_from, "u8"), ",\"enum\":\"block_cgroup_from\"", ",");
 	fprintf(out, OF_BIO(comm, "char"), "", "");
 	fputs("],\"enums\":{" ENUM_OP "," ENUM_CLASS "," ENUMS_OF_SUBMITTER "," ENUMS_OF_WHY
 	      "," ENUM_FLAG "}}",
