@@ -18,11 +18,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define PAGE_BYTES   4096 /* the least of any machine: mappings begin at a multiple of it */
-#define FILES_MOST   4096
-#define SPARE_BYTES  (1ULL << 30) /* left free on the file system */
-#define POLL_US	     10000	  /* a fast pass over arrays touches some 50 MB in this time */
-#define HANDLER_NAME 127
+#define PAGE_BYTES     4096 /* the least of any machine: mappings begin at a multiple of it */
+#define FILES_MOST     4096
+#define ALL_BYTES_MOST (64ULL << 30) /* of all files: what a stranger's run may claim */
+#define SPARE_BYTES    (1ULL << 30)  /* left free on the file system */
+#define POLL_US	       10000	     /* a fast pass over arrays touches some 50 MB in this time */
+#define HANDLER_NAME   127
 
 /* PyDataMem_Handler of numpy's C interface, version 1 */
 struct allocator {
@@ -123,27 +124,31 @@ static int open_file(size_t bytes)
 static void *map_file(size_t bytes)
 {
 	void *start = MAP_FAILED;
-	int fd = -1;
+	bool is_kept = false;
+	int fd = open_file(bytes);
 
+	if (fd < 0)
+		return NULL;
+	start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (start == MAP_FAILED)
+		return NULL;
 	pthread_mutex_lock(&lock);
-	if (files_used < FILES_MOST)
-		fd = open_file(bytes);
-	if (fd >= 0) {
-		start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		close(fd);
-	}
-	if (start != MAP_FAILED) {
+	if (files_used < FILES_MOST && scratch_mapped_bytes + bytes <= ALL_BYTES_MOST) {
 		files[files_used++] = (struct file){ start, bytes };
 		scratch_mapped_bytes += bytes;
 		scratch_files_made++;
+		is_kept = true;
 		start_keeper();
 	}
 	pthread_mutex_unlock(&lock);
-	return start == MAP_FAILED ? NULL : start;
+	if (!is_kept)
+		munmap(start, bytes);
+	return is_kept ? start : NULL;
 }
 
-/* Returns the size of the file that is mapped here, 0 if none is; removes it. */
-static size_t mapped_bytes(const void *start, bool is_over)
+/* Returns the size of the file that is mapped here, 0 if none is; unmaps it if it is over. */
+static size_t mapped_bytes(void *start, bool is_over)
 {
 	size_t bytes = 0;
 
@@ -155,13 +160,15 @@ static size_t mapped_bytes(const void *start, bool is_over)
 			continue;
 		bytes = files[i].bytes;
 		if (is_over) {
-			munmap(files[i].start, bytes);
 			files[i] = files[--files_used];
 			scratch_mapped_bytes -= bytes;
 		}
 		break;
 	}
 	pthread_mutex_unlock(&lock);
+	/* Freeing a file takes long: without the lock, so that the keeper goes on. */
+	if (bytes && is_over)
+		munmap(start, bytes);
 	return bytes;
 }
 
