@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the recorder tells of its ring: flight.jsonl, read as it grows, and now.json with the last second.
+"""What the recorder tells of its ring: flight.jsonl, read as it grows.
 
 flight.jsonl has one JSON object a line: armed_ns, fired, kept, dropped, shortened_ns, ...; lines and keys
 that are not known are left alone. A torn last line of a killed recorder is no line.
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 _READ_BYTES = 1 << 20
-_NOW_BYTES_MOST = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -121,13 +120,3 @@ def _kept(line: dict[str, Any]) -> Kept:
 def is_segment(name: str) -> bool:
     """Return whether this is the name of a segment's directory."""
     return name.startswith("segment-") and name.removeprefix("segment-").isdecimal()
-
-
-def last_second(ring: Path) -> dict[str, int]:
-    """Return the figures of the last second, empty if there are none."""
-    try:
-        with (ring / "now.json").open("rb") as file:
-            values = json.loads(file.read(_NOW_BYTES_MOST))
-        return {name: int(value) for name, value in values.items() if isinstance(value, int | float)}
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return {}

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The line of a running watch: what is normal here, by the last seconds, and how full the ring is."""
 
+import os
+import shutil
 import sys
 import time
 from pathlib import Path
 
-from collectors.flight.lines import FlightLines, last_second
+from collectors.flight.lines import FlightLines
+from collectors.flight.seconds import Seconds
 from collectors.host.console import show, tell
 from workloads.system.units import show_seconds, show_size
 
-_LETTERS = 110
 _ELSEWHERE_SECONDS = 60.0  # into a file or pipe
 
 
@@ -18,6 +20,7 @@ class Status:
 
     def __init__(self, ring: Path, lines: FlightLines, times: int) -> None:
         self._ring, self._lines, self._times = ring, lines, times
+        self._seconds = Seconds(ring)
         self._tty = sys.stderr.isatty()
         self._begun_s = self._shown_s = time.monotonic()
         self._is_on_screen = False
@@ -30,7 +33,7 @@ class Status:
         self._shown_s = now_s
         text = self.line(now_s - self._begun_s, waiting)
         if self._tty:
-            show(text)
+            show(text[: shutil.get_terminal_size().columns - 1])
             self._is_on_screen = True
         else:
             tell(text)
@@ -43,21 +46,27 @@ class Status:
 
     def line(self, seconds: float, waiting: int) -> str:
         """Return the line after so many seconds of the watch."""
-        second = last_second(self._ring)
-        parts = [show_seconds(seconds)]
-        if second:
-            requests = second.get("reads", 0) + second.get("writes", 0)
-            moved = second.get("read_bytes", 0) + second.get("write_bytes", 0)
-            parts.append(f"{requests:,} requests/s, {moved / 1e6:,.1f} MB/s")
-            if requests:
-                mean_ms = second.get("mean_q2c_ns", 0) / 1e6
-                most_ms = second.get("max_q2c_ns", 0) / 1e6
-                parts.append(f"Q2C mean {mean_ms:,.1f} max {most_ms:,.1f} ms")
-            if "kept_for_ns" in second:
-                parts.append(
-                    f"ring {second['kept_for_ns'] / 1e9:.0f} s {show_size(second.get('ring_bytes', 0))}"
-                )
-        parts.append(f"{len(self._lines.fired)} of {self._times} triggers")
+        parts = [f"{show_seconds(seconds)}, {len(self._lines.fired)} of {self._times} triggers"]
         if waiting:
             parts.append(f"keeping {waiting}")
-        return f"  {'watch':<9} {'; '.join(parts)}"[:_LETTERS]
+        parts += self._figures()
+        return f"  {'watch':<9} {'; '.join(parts)}"
+
+    def _figures(self) -> list[str]:
+        self._seconds.read_new()
+        figures = self._seconds.figures
+        if figures is None or not figures.seconds > 0:
+            return []
+        last = figures.last
+        length_s = max(last["length_ns"] / 1e9, 1e-3)
+        now = (last["reads"] + last["writes"]) / length_s
+        mb_s = (last["read_bytes"] + last["write_bytes"]) / 1e6 / length_s
+        return [
+            f"{now:,.0f} requests/s (mean {figures.requests / figures.seconds:,.0f}), {mb_s:,.1f} MB/s",
+            f"longest {last['max_q2c_ns'] / 1e6:,.1f} ms (ever {figures.max_q2c_ns / 1e6:,.1f})",
+            f"ring {show_size(self._ring_bytes())}",
+        ]
+
+    def _ring_bytes(self) -> int:
+        space = os.statvfs(self._ring)
+        return (space.f_blocks - space.f_bfree) * space.f_frsize

@@ -88,7 +88,6 @@ class Fake:
         }
         text = {"collectors": whole, "recorder": {"until_ns": now_ns, "cpu_ns": 5}, "complete": False}
         (self.out / "losses.json").write_text(json.dumps(text))
-        (self.out / "now.json").write_text(json.dumps({"reads": 3, "writes": 4, "read_bytes": 4096}))
 
     def keep(self, now_ns: int) -> None:
         """Cut the ring, and offer the window of the last trigger."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from collectors.flight import assemble
+from collectors.flight.lines import FlightLines
+from collectors.flight.seconds import Seconds
+from collectors.flight.status import Status
 from tests.collectors.fake_ring import rec
 from tests.collectors.flights import Flight, flight_of, rings_left
 from tests.collectors.loop_disk import attached
@@ -232,3 +236,24 @@ def test_table_that_grows_is_copied_to_its_last_whole_block(tmp_path: Path) -> N
     (tmp_path / "second.rec").write_bytes(head + block + block[:-1])
     assemble._copy_whole_blocks(tmp_path / "second.rec", tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == head + block
+
+
+def test_line_has_the_figures_of_the_seconds(tmp_path: Path) -> None:
+    """The packed table is made by the program zstd, so by another writer than the recorder."""
+    names = ("t_ns", "length_ns", "reads", "writes", "read_bytes", "write_bytes", "mean_q2c_ns", "max_q2c_ns")
+    fields = [{"name": name, "offset": 8 * i, "bytes": 8, "type": "u64"} for i, name in enumerate(names)]
+    header = json.dumps({"table": "second", "record_bytes": 64, "fields": fields}).encode()
+    head = b"SKMREC02" + struct.pack("<II", len(header), 0) + header
+    data = head + b"\0" * (-len(head) % 8)
+    for second in ((1, 10**9, 30, 70, 0, 10**6, 5, 7_000_000), (2, 10**9, 0, 300, 0, 10**7, 5, 2_000_000)):
+        raw = struct.pack("<8Q", *second)
+        packed = subprocess.run(["zstd", "-qc"], input=raw, capture_output=True, check=True).stdout
+        data += struct.pack("<II", len(packed), len(raw)) + packed
+    (tmp_path / "second.rec").write_bytes(data[:-5])
+    seconds = Seconds(tmp_path)
+    seconds.read_new()
+    assert seconds.figures is not None and seconds.figures.last["writes"] == 70
+    (tmp_path / "second.rec").write_bytes(data)
+    line = Status(tmp_path, FlightLines(tmp_path), 3).line(65, 1)
+    assert "65 s, 0 of 3 triggers; keeping 1; 300 requests/s (mean 200), 10.0 MB/s" in line
+    assert "; longest 2.0 ms (ever 7.0); ring" in line
