@@ -20,7 +20,7 @@ from analysis.tables.second import Second
 CAPTION = "The whole watch, second by second, with the kept window shaded"
 NAMES = ("whole_watch.png", "whole_watch.svg")
 STEPS_MOST = 1600  # more seconds than this are drawn together, as their mean, the latency as its highest
-WIDTH_IN, PANEL_IN, GAP_IN, HEAD_IN, FOOT_IN, LEFT_IN, RIGHT_IN = 9.8, 0.8, 0.34, 0.6, 0.5, 0.85, 0.3
+WIDTH_IN, PANEL_IN, GAP_IN, HEAD_IN, FOOT_IN, LEFT_IN, RIGHT_IN = 9.8, 0.8, 0.34, 0.35, 0.5, 0.85, 0.3
 MINUTES_FROM_S, HOURS_FROM_S = 600.0, 3 * 3600.0
 DPI = 110
 WINDOW = "#F6D9A6"
@@ -54,7 +54,7 @@ def draw(rows: Second, kept: Flight) -> Figure:
             ax.axvline((kept.fired_ns - kept.from_ns) / 1e9, color=style.INK, lw=0.9, ls=style.DASHED)
         panels.append(ax)
     for ax, values in zip(panels, (requests, mb_s), strict=False):
-        ax.stairs(values, edges_s, fill=True, color=style.DEPTH, lw=0)
+        _steps_line(ax, values, edges_s, 0.0)
         from_zero(ax, float(values.max(initial=0.0)), 3)
     _draw_latency(panels[2], longest_ns, edges_s)
     panels[0].set_xlim(edges_s[0], edges_s[-1])
@@ -81,7 +81,13 @@ def _draw_latency(ax: Axes, longest_ns: F64, edges_s: F64) -> None:
     log_times(ax, low, high)
     ax.yaxis.set_major_formatter(FuncFormatter(time_tick))
     heights = np.where(longest_ns > 0, longest_ns, np.nan)
-    ax.stairs(heights, edges_s, baseline=low, fill=True, color=style.DEPTH, lw=0)
+    _steps_line(ax, heights, edges_s, low)
+
+
+def _steps_line(ax: Axes, values: F64, edges_s: F64, base: float) -> None:
+    """A line over a light area, through which the shade of the window can be seen."""
+    ax.stairs(values, edges_s, baseline=base, fill=True, color=style.DEPTH, alpha=0.25, lw=0)
+    ax.stairs(values, edges_s, baseline=None, color=style.DEPTH, lw=1.1)
 
 
 def _time_axis(ax: Axes, length_s: float) -> None:
