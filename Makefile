@@ -31,7 +31,8 @@ override PLAIN_PYTHON := $(CLEAN) collectors/front/python.sh
 override RECORD := $(CLEAN) collectors/front/record.sh
 # Packages to install: for runs, for runs on several machines, or for tests too.
 override TEST_JOBS := setup check test test-all lint bench kernels
-override ON_CLUSTER := $(filter worker,$(MAKECMDGOALS)) $(filter ON,$(GIVEN))
+# ON= of watch is a command.
+override ON_CLUSTER := $(filter worker,$(MAKECMDGOALS)) $(if $(filter watch,$(MAKECMDGOALS)),,$(filter ON,$(GIVEN)))
 override SETUP := $(if $(filter $(TEST_JOBS),$(MAKECMDGOALS)),test,$(if $(strip $(ON_CLUSTER)),cluster,run)) \
 	$(firstword $(MAKECMDGOALS))
 

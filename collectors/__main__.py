@@ -53,6 +53,14 @@ def main(job: str) -> int:
             stack = [] if options.vm else planned_stack.of_plan(plan, 80 - LABEL_COLUMNS)
             print(visible("\n".join(format_plan(plan, stack))))
             return 0
+        if job == "watch" and options.until:
+            from collectors.flight.command import run_flight
+            from collectors.privilege.sudo import become_root
+
+            become_root(job)
+            _salvage_rings()
+            run_flight(options)
+            return 0
         if job == "watch" and not options.secs:
             from collectors.live.command import run_live
 
@@ -98,6 +106,7 @@ def _record(job: str, options: Options) -> int:
     if options.vm and GUEST not in os.environ:
         return _record_in_vm(options)
     become_root(job)
+    _salvage_rings()
     try:
         if job == "trace":
             from collectors.trace.flow import run_trace
@@ -112,6 +121,14 @@ def _record(job: str, options: Options) -> int:
         raise
     _print_once(path)
     return 0
+
+
+def _salvage_rings() -> None:
+    """Keep what watches that were killed had in memory, before the janitor cleans up after them."""
+    from collectors.flight.salvage import salvage
+
+    for line in salvage():
+        _tell(line)
 
 
 def _record_in_vm(options: Options) -> int:

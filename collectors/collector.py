@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from collectors.host.layers import Layers
+from collectors.host.ring import Ring
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.with_options import With
 from workloads.system.tree import code_files
@@ -46,6 +47,7 @@ class Scope:
     memory_cgroup: Path | None = None
     owner_uid: int = 0  # the user who may have the time bins cut, as root may
     addresses: bool = False  # ADDRESSES=1: kernel addresses may be written
+    ring: Ring | None = None  # UNTIL=: only the time around triggers is kept
     layers: Layers = field(default_factory=Layers)  # the disks, the volumes above, and what else there is
     ends_at_max: bool = False  # MAX=: the recording ends before it is larger
 

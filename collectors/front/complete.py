@@ -12,6 +12,7 @@ from collections.abc import Callable
 from collectors.collector import choices
 from collectors.front.help import JOBS, OF_TREE
 from workloads import catalog, filesystems, studies
+from workloads.cli.flight_options import KINDS
 from workloads.cli.options import JOB_VARIABLES, QUERY_FORMATS, SCHEDULERS
 from workloads.drives import model
 from workloads.system.errors import UserError
@@ -49,6 +50,7 @@ VALUES: dict[str, Callable[[], list[str]]] = {
     "TO": lambda: ["perfetto", "csv", "fio"],
     "FORMAT": lambda: list(QUERY_FORMATS),
     "TRACING": lambda: ["on", "off", "both"],
+    "UNTIL": lambda: list(KINDS),
     "LOCKS": lambda: ["all"],
     "BY": lambda: ["volume"],
     **dict.fromkeys(("VM", "FLUSH", "SYNC", "ADDRESSES", "GATE"), lambda: ["0", "1"]),

@@ -13,8 +13,8 @@ python=("$tree/.venv/bin/python")
 [ -z "${SUDO_UID:-}" ] || python+=(-B)
 # Modules are the tree's, whatever the working directory is.
 python+=(-P "$tree/collectors/front/start.py")
-# SECS=0 has no end: watch shows the screen of each window itself.
-if [[ $1 = watch && ${SEEKMETER_SECS-} =~ ^(0+\.?0*|\.0+)$ ]]; then
+# SECS=0 has no end: watch shows the screen of each window itself. With UNTIL= it reports each run that it keeps.
+if [[ $1 = watch && (-n ${SEEKMETER_UNTIL-} || ${SEEKMETER_SECS-} =~ ^(0+\.?0*|\.0+)$) ]]; then
 	exec "${python[@]}" collectors watch
 fi
 # The runs of verify are judged, and the verdict is kept in the run that the finding is of.

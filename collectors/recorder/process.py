@@ -12,6 +12,7 @@ from typing import Any
 
 from collectors.host import signals
 from collectors.host.layers import Layers
+from collectors.host.ring import Ring
 from collectors.privilege.sudo import TREE
 from workloads.cli.options import ROOM_BYTES
 from workloads.system.errors import MachineError, RunError
@@ -39,6 +40,7 @@ class Recorder:
         room_bytes: int = ROOM_BYTES,
         addresses: bool = False,
         layers: Layers | None = None,
+        ring: Ring | None = None,
     ) -> None:
         """Start the recorder and wait until every collector is attached, or off with a reason.
 
@@ -48,7 +50,8 @@ class Recorder:
         cuts of the time bins, and the user who may use it besides root. memory_cgroup: the directory that the
         workload's memory is charged to, if writeback is assigned by it. room_bytes: the largest
         size of its files (recorder/room.h has the floor of free space, too). addresses: whether kernel
-        addresses may be written. layers: the volumes above the disks. Raises MachineError or RunError.
+        addresses may be written. layers: the volumes above the disks. ring: write into a ring
+        of this length and size. Raises MachineError or RunError.
         """
         if not BINARY.exists():
             raise MachineError(f"{BINARY} is not built: run make build")
@@ -59,6 +62,7 @@ class Recorder:
         for disk in disks:
             argv += ["--disk", disk]
         argv += _layer_options(layers) if layers is not None else []
+        argv += ring.argv() if ring is not None else []
         if cgroup is not None:
             argv += ["--cgroup", str(cgroup)]
         if memory_cgroup is not None:
@@ -110,6 +114,11 @@ class Recorder:
     def alive(self) -> bool:
         """Return whether the process still runs."""
         return self._process.poll() is None
+
+    @property
+    def has_stopped(self) -> bool:
+        """Return whether the process has ended by itself, in order, as a ring does after its last trigger."""
+        return self._process.poll() == 0
 
     def retarget(self, dev: str) -> None:
         """Set another number of the file system under test, "major:minor".

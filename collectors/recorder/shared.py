@@ -118,7 +118,9 @@ class RunningRecorder(Running):
             room_bytes=scope.room_bytes,
             addresses=scope.addresses,
             layers=scope.layers,
+            ring=scope.ring,
         )
+        self._is_ring = scope.ring is not None
         scope.janitor.add_process(self._recorder.pid)
         self.states: Mapping[str, Mapping[str, str]] = self._recorder.states
         self.ready_ns = self._recorder.ready_ns
@@ -128,6 +130,8 @@ class RunningRecorder(Running):
     def poll(self) -> str | None:
         """Check that the recorder runs. With all its collectors off it ends at once, which is no failure."""
         if self.failed or not self._recorder.records or self._recorder.alive():
+            return None
+        if self._is_ring and self._recorder.has_stopped:
             return None
         self.failed = True
         return f"{self._recorder.how_it_ended()}; nothing is recorded from here on"

@@ -46,6 +46,13 @@ class RunContext:
         except OSError:
             self._log = None
 
+    def close(self) -> None:
+        """Let go of the run directory and the log. Lines that follow are printed only."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        self.run.close()
+
     def log(self, line: str) -> None:
         """Write a line to the log alone. A full disk ends no session."""
         try:

@@ -63,7 +63,8 @@ class Recording:
 
     def _start(self, collect: Sequence[str], scope: Scope) -> None:
         context, run = self._context, self._context.run
-        self._room = Room(run.directory, scope.room_bytes, ends_at_max=scope.ends_at_max)
+        if scope.ring is None:  # the recorder bounds a ring itself
+            self._room = Room(run.directory, scope.room_bytes, ends_at_max=scope.ends_at_max)
         if scope.programs:
             labels = " ".join(program.label for program in scope.programs)
             with context.step("with", f"{labels}: compiling and attaching", "with_s"):

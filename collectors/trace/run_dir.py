@@ -24,6 +24,7 @@ from workloads.system.errors import MachineError, OptionError
 from workloads.system.private import Kind
 
 SCHEMA = 1
+STAMP = "%Y%m%d-%H%M%S"
 _KILLED = "the session was killed before its end; the recording up to then is kept"
 # Keys of run.json's "clock"; one exists once recording has begun (COLLECT=none: once the workload ended).
 _BEGUN = {"record_start_ns", "workload_start_ns"}
@@ -40,11 +41,14 @@ class RunDirectory:
     Until begin(), discard() can remove the directory, and runs/latest is the previous run.
     """
 
-    def __init__(self, name: str, out: str | None, owner: Owner, group: int | None = None) -> None:
+    def __init__(
+        self, name: str, out: str | None, owner: Owner, group: int | None = None, stamp: str | None = None
+    ) -> None:
         """Make the directory. Raises OptionError if OUT exists, MachineError if it cannot be made.
 
-        group: the number of the group that may read it in the end.
+        group: the number of the group that may read it in the end. stamp: the time in its name; None: now.
         """
+        self._stamp = stamp or time.strftime(STAMP)
         self._owner = owner
         self._group = group
         self._handed_over = False
@@ -107,7 +111,7 @@ class RunDirectory:
         self._parent = _runs_of_tree()
         status = os.fstat(self._parent)
         self._made_by = (status.st_uid, status.st_gid, ())
-        for path in _new_names(TREE / "runs", name):
+        for path in _new_names(run_path(name, self._stamp)):
             self.path = path
             try:
                 with ownership.as_ids(*self._made_by):
@@ -124,7 +128,7 @@ class RunDirectory:
         user = self._owner
         with ownership.as_ids(user.uid, user.gid, ownership.groups_of(user)):
             runs.mkdir(mode=0o755, exist_ok=True)
-        for path in _new_names(runs, name):
+        for path in _new_names(run_path(name, self._stamp)):
             if not os.path.lexists(path):
                 self._make_named(path)
                 return
@@ -247,6 +251,11 @@ class RunDirectory:
             return
         self._handed_over = True
 
+    def close(self) -> None:
+        """Let go of the directory, which lies on a file system that is to be unmounted."""
+        os.close(self._directory)
+        os.close(self._parent)
+
     @contextmanager
     def _as_its_owner(self) -> Iterator[None]:
         if not self._handed_over:
@@ -346,6 +355,12 @@ class RunDirectory:
         }
 
 
+def run_path(name: str, stamp: str) -> Path:
+    """Return the path of a run of this name and time below runs/."""
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+    return runs_home() / "runs" / f"{stamp}-{safe}"
+
+
 def mark_killed(run: Mapping[str, Any]) -> bool:
     """Mark the run of a dead session as interrupted, and hand it over. Returns whether it was still running.
 
@@ -431,13 +446,11 @@ def _recover_losses(directory: int, raw: Path, facts: Mapping[str, Any]) -> None
     replace(directory, "losses.json", json.dumps(losses, indent=1))
 
 
-def _new_names(runs: Path, name: str) -> Iterator[Path]:
+def _new_names(first: Path) -> Iterator[Path]:
     """Yield paths of a new run, named after the time. Raises MachineError after a hundred."""
-    safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
-    stamp = time.strftime("%Y%m%d-%H%M%S")
     for number in range(100):
-        yield runs / f"{stamp}-{safe}{f'-{number}' if number else ''}"
-    raise MachineError(f"{runs} has a hundred runs of this second: wait a second")
+        yield first.with_name(first.name + (f"-{number}" if number else ""))
+    raise MachineError(f"{first.parent} has a hundred runs of this second: wait a second")
 
 
 def _runs_of_tree() -> int:

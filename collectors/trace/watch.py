@@ -54,17 +54,17 @@ def _watch(context: RunContext, options: Options, graph: Graph, janitor: Janitor
     assert options.dev is not None
     _announce(context, options)
     node = graph.nodes[options.dev]
-    _describe(context.run, node.name, node.disk)
+    describe(context.run, node.name, node.disk)
     devices = Stack(context, graph, layers.above_watched(graph, node.name))
-    filesystems = _find_filesystems(context, node.name)
-    _settle(context, options, filesystems)
+    filesystems = find_filesystems(context, node.name)
+    settle(context, options, filesystems)
     recording = Recording(context)
     stack.callback(recording.kill)
-    recording.start(options.collect, _scope(context.run, options, devices, filesystems, janitor), devices)
+    recording.start(options.collect, scope(context.run, options, devices, filesystems, janitor), devices)
     _wait(context, recording, node.disk, options)
     recording.stop(None)
     context.run.note_own_files(blockdev.filesystem_number(context.run.path))
-    _read_layout(context, devices)
+    read_layout(context, devices)
     _conclude(context.run, recording)
 
 
@@ -76,7 +76,7 @@ def _announce(context: RunContext, options: Options) -> None:
         context.warn(text)
 
 
-def _describe(run: RunDirectory, dev: str, disk: str) -> None:
+def describe(run: RunDirectory, dev: str, disk: str) -> None:
     """Write run.json's "device" and "workload"."""
     run.add(
         device={
@@ -93,7 +93,7 @@ def _describe(run: RunDirectory, dev: str, disk: str) -> None:
         run.warn(f"{dev} is a part of {disk}: the whole of {disk} is shown")
 
 
-def _find_filesystems(context: RunContext, device: str) -> list[Mounted]:
+def find_filesystems(context: RunContext, device: str) -> list[Mounted]:
     """Return the file systems mounted from the device: calls on their files are the application's."""
     mounted = mounted_from.find(device)
     if len(mounted) > mounted_from.MOST:
@@ -121,7 +121,7 @@ def _find_filesystems(context: RunContext, device: str) -> list[Mounted]:
     return mounted
 
 
-def _settle(context: RunContext, options: Options, filesystems: list[Mounted]) -> None:
+def settle(context: RunContext, options: Options, filesystems: list[Mounted]) -> None:
     """Write back the device's file systems if SYNC=1 asks for it."""
     context.run.facts["filesystem"]["synced_before"] = options.sync
     if not options.sync:
@@ -135,9 +135,10 @@ def _settle(context: RunContext, options: Options, filesystems: list[Mounted]) -
                 context.warn(f"{filesystem.mount_point} cannot be synced: {error}")
 
 
-def _scope(
+def scope(
     run: RunDirectory, options: Options, devices: Stack, filesystems: list[Mounted], janitor: Janitor
 ) -> Scope:
+    """Return what is recorded: the device's disks and volumes, and calls on its file systems."""
     return Scope(
         run.raw,
         janitor,
@@ -181,7 +182,7 @@ def _show_progress(line: ProgressLine, recording: Recording, seconds: float, so_
         line.show(so_far_s, lambda: with_growth(text, so_far_s, growth))
 
 
-def _read_layout(context: RunContext, devices: Stack) -> None:
+def read_layout(context: RunContext, devices: Stack) -> None:
     """Read from the devices where the mounted file systems keep their metadata, for run.json."""
     names = [root.name for root in devices.layers.roots]
     with context.step("layout", f"reading the layout of the file systems on {' '.join(names)}", "geometry_s"):

@@ -422,6 +422,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "counter": {},
     "event": {"comm": b"worker", "asker_call": "none"},
     "dirtied": {"length_ns": BIN_NS},
+    "second": {},
     "switch": {"stack_id": -1, "state": "sleeping"},
     "wake": {"context": "task", "sure": 1},
     "thread_time": {"thread": 1, "stack_id": -1, "length_ns": BIN_NS, "call": "none", "work_name": b""},

@@ -110,3 +110,10 @@ def test_interrupted_job_is_reported(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: make, the shell and the job get ^C
     out, err = process.communicate(timeout=120)
     assert out == "report of <runs/x>\n", err
+
+
+def test_watch_until_reports_its_runs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEEKMETER_UNTIL", "request > 500ms")
+    process = start(tmp_path, "a screen", 0, 0, job="watch")
+    out, err = process.communicate(timeout=120)
+    assert (out, process.returncode) == ("a screen\n", 0), err

@@ -55,6 +55,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("collectors.verify",),
         ("collectors.sweep", "collectors.cluster"),
         ("collectors.live",),
+        ("collectors.flight",),
         ("collectors.front", "collectors.__main__"),
     ],
     "analysis": [

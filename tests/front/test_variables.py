@@ -97,3 +97,16 @@ def test_job_environment_lacks_the_flags_of_make() -> None:
     environment = job_environment("FS=ext3", "V=1")
     assert not {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "FS", "V"} & set(environment)
     assert environment["SEEKMETER_WORDS"].split() == ["FS"]
+
+
+@pytest.mark.parametrize(("job", "what"), [("watch", "run"), ("sweep", "cluster")])
+def test_command_of_a_watch_needs_no_cluster(job: str, what: str) -> None:
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-n", "-f", "-", job, "ON=local:2"],
+        input="include Makefile\n$(info setup $(SETUP))\n",
+        cwd=TREE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines()[0] == f"setup {what} {job}", done.stderr

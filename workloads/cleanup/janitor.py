@@ -81,6 +81,12 @@ class Janitor:
             raise MachineError(f"{target} has something mounted already: unmount it")
         return self._add({"kind": "mount", "target": str(target), "source": source})
 
+    def add_ring(self, target: Path, source: str) -> int:
+        """List the mount of a ring before it is made. Undo leaves it as long as it has the file UNSAVED."""
+        if mounts.at(target) is not None:
+            raise MachineError(f"{target} has something mounted already: unmount it")
+        return self._add({"kind": "ring", "target": str(target), "source": source})
+
     def add_fuse(self, target: Path, source: str) -> int:
         """List a mount whose server is a process of the session, before it is made on a new file."""
         place = os.path.join(os.path.realpath(target.parent), target.name)

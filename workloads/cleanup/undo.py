@@ -23,6 +23,8 @@ from workloads.system.command import find_program, run_command, stderr_tail
 BUSY_SECONDS = 5.0
 # A program that scans all block devices (blkid, btrfs) keeps this one open until a busy disk has answered.
 LOOP_BUSY_SECONDS = 30.0
+# In a ring (collectors/flight/): it has a recording that no run directory has yet.
+UNSAVED = "unsaved"
 Entry = dict[str, Any]
 
 
@@ -48,6 +50,16 @@ def _undo_mount(entry: Entry) -> None:
                 reason = f"used by {users}; end it" if users else f"busy ({(error.strerror or '').lower()})"
                 raise StillBusy(f"{target} is still {reason}: the next start tries again") from error
             time.sleep(0.05)
+
+
+def _undo_ring(entry: Entry) -> None:
+    """Unmount a ring, unless what is in it is nowhere else."""
+    if (Path(entry["target"]) / UNSAVED).exists():
+        raise StillBusy(
+            f"{entry['target']} has a recording that could not be kept: make room in runs/ (or unmount it, "
+            f"which loses it); the next start tries again"
+        )
+    _undo_mount(entry)
 
 
 def _find_mount(target: Path, source: str, is_real: bool = False) -> tuple[int | None, mounts.Mount] | None:
@@ -280,6 +292,7 @@ def read_setting(path: Path) -> str:
 _UNDO: dict[str, Callable[[Entry], None]] = {
     "mount": _undo_mount,
     "fuse": _undo_mount,
+    "ring": _undo_ring,
     "loop": _undo_loop,
     "ublk": _undo_ublk,
     "pool": _undo_pool,

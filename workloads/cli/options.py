@@ -8,7 +8,9 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from workloads.cli import flight_options
 from workloads.cli.crash_options import LOST, Crash
+from workloads.cli.flight_options import Condition
 from workloads.cli.on_option import On
 from workloads.cli.with_options import With
 
@@ -37,10 +39,17 @@ VARIABLES = {
     "COLLECT": "names of collectors (make doctor lists them), or none",
     "WITH": "run during the workload: bpftrace:NAME or FILE, bcc:TOOL (see make list); record mkfs, fsck too",
     "DIR": "existing directory to run CMD in; nothing is formatted",
-    "CMD": "any shell command as the workload",
+    "CMD": "any shell command as the workload; of watch with UNTIL=exit: the command that is waited for",
     "DEV": "disk or volume to watch: sda, /dev/vg/root; with DIR, what to record (default: all below DIR)",
     "SECS": "seconds to watch; 0: until ^C, a fresh first screen for each window of EVERY= seconds",
     "EVERY": "of watch with SECS=0: seconds of a window (default 10)",
+    "UNTIL": "of watch: keep only the time around these: 'request > 500ms or stall > 2s or signal' …",
+    "KEEP": "of watch with UNTIL: how long before a trigger is kept (default 60s)",
+    "AFTER": "of watch with UNTIL: how long after a trigger is kept (default 10s)",
+    "TIMES": "of watch with UNTIL: how many triggers, then it ends (default 3)",
+    "GAP": "of watch with UNTIL: quiet time before the next trigger counts (default 60s)",
+    "RAM": "of watch with UNTIL: memory of the ring; a smaller one keeps less time (default 256M)",
+    "DISKMAX": "of watch with UNTIL: largest size of all kept runs together (default 2G)",
     "ERASE": "the device names of DISK and JOURNAL again, to allow formatting these devices",
     "OUT": "the run directory to make (default runs/TIME-FS-WL); of export: the directory to make",
     "NAME": "name of the run in titles and in runs/TIME-NAME: at most 40 characters; which study",
@@ -69,7 +78,7 @@ VARIABLES = {
     "MOST": "most runs of each configuration with GOAL (default 30); of verify: most pairs (default 10)",
     "ORDER": "seed of a sweep's order of runs (default: drawn, and kept in sweep.json)",
     "STUDY": "of plan: the study to plan, as NAME= of study",
-    "ON": "machines for a sweep's runs: tls://HOST:PORT, 'USER@HOST:/TREE …' by ssh, or local:N",
+    "ON": "machines of a sweep: tls://HOST:PORT, 'USER@HOST:/TREE …', local:N; of watch: run at triggers",
     "TLS": "directory with this machine's certificates for ON=tls://…: ca.pem, cert.pem, key.pem",
     "PREFIX": "of install: where Seekmeter goes (default /usr/local)",
     "DESTDIR": "of install: a root to install below, for packages",
@@ -107,7 +116,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "worker": ("ON", "TLS", *ALLOWING),
     "watch": (
         *("DEV", "SECS", "EVERY", "COLLECT", "WITH", "OUT", "NAME", "MAX", "ROOM", "GROUP", "ADDRESSES"),
-        "SYNC",
+        *("SYNC", *flight_options.WORDS, "ON", "CMD"),
     ),
     "report": ("RUN", "LOCKS", "MODEL", "BY"),
     "movie": ("RUN", "BY"),
@@ -177,6 +186,14 @@ class Options:
     dev: str | None = None
     secs: float = WATCH_SECONDS  # 0: until ^C
     every_s: float = EVERY_SECONDS
+    until: tuple[Condition, ...] = ()  # of watch: what is waited for; empty: SECS seconds
+    keep_s: float = flight_options.KEEP_S
+    after_s: float = flight_options.AFTER_S
+    times: int = flight_options.TIMES
+    gap_s: float = flight_options.GAP_S
+    ram_bytes: int = flight_options.RAM_BYTES
+    disk_most_bytes: int = flight_options.DISK_MOST_BYTES
+    on_trigger: str | None = None  # ON= of watch: a command
     erase: tuple[str, ...] = ()
     out: str | None = None
     name: str | None = None

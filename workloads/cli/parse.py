@@ -18,6 +18,7 @@ from workloads.catalog import SCALES
 from workloads.cli.crash_options import parse_crash, parse_crash_at
 from workloads.cli.disk_options import parse_disk, parse_erase, parse_journal, quoted, refuse_twice
 from workloads.cli.drive_options import is_drive, parse_model, parse_time
+from workloads.cli.flight_options import check_watch, parse_duration, parse_until
 from workloads.cli.on_option import on_of, parse_on
 from workloads.cli.options import (
     ALLOWING,
@@ -47,6 +48,7 @@ _MIN_MACHINE_BYTES = 256 << 20
 _MAX_MACHINE_CPUS = 64
 _MIN_SIZE_BYTES = 16 << 20
 _MIN_ROOM_BYTES = 1 << 20
+_MIN_RAM_BYTES = 8 << 20
 _MIN_DIRTY_BYTES = 1 << 20
 _MAX_NAME_LETTERS = 40
 
@@ -67,6 +69,8 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
     parsers |= (_MACHINE_PARSERS if vm else {}) | (_GUEST_PARSERS if GUEST in env else {})
     if job == "worker":  # whose words allow those of others, which are parsed when they come
         parsers |= dict.fromkeys(ALLOWING, lambda text: {})
+    if job == "watch":
+        parsers |= {"ON": lambda text: {"on_trigger": text}}
     for name, text in given.items():
         values |= parsers[name](text)
     options = Options(job=job, given=given, **values)  # type: ignore[arg-type]
@@ -83,6 +87,8 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
         )
     if job == "watch" and options.dev is None:
         raise OptionError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
+    if job == "watch":
+        check_watch(given, options.until, options.collect)
     if "EVERY" in given and options.secs:
         raise OptionError("EVERY is the length of a window of SECS=0: add SECS=0, or leave it out")
     if "MAX" in given and "ROOM" in given:
@@ -537,6 +543,13 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "DEV": _dev,
     "SECS": _secs,
     "EVERY": _every,
+    "UNTIL": parse_until,
+    "KEEP": lambda text: {"keep_s": parse_duration("KEEP", text, 1, 3600)},
+    "AFTER": lambda text: {"after_s": parse_duration("AFTER", text, 0, 600)},
+    "TIMES": lambda text: {"times": _number("TIMES", text, 1, 1000)},
+    "GAP": lambda text: {"gap_s": parse_duration("GAP", text, 0, 86400)},
+    "RAM": lambda text: {"ram_bytes": _size("RAM", text, _MIN_RAM_BYTES)},
+    "DISKMAX": lambda text: {"disk_most_bytes": _size("DISKMAX", text, _MIN_ROOM_BYTES)},
     "ERASE": parse_erase,
     "OUT": _out,
     "NAME": _name,

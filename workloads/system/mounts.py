@@ -148,6 +148,13 @@ def mount_cgroup2(target: Path, source: str) -> None:
     )
 
 
+def mount_tmpfs(target: Path, source: str, size_bytes: int) -> None:
+    """Mount a file system in memory, of this size, that only we can enter. Raises OSError."""
+    flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    options = f"size={size_bytes},mode=0700".encode()
+    _check(_libc.mount(source.encode(), os.fsencode(target), b"tmpfs", flags, options), str(target))
+
+
 def mount_fuse_file(target: Path, source: str, connection: int) -> None:
     """Mount a FUSE file system that is one regular file on a regular file. Raises OSError.
 
