@@ -49,7 +49,7 @@ worker: build
 	$(Q)$(PYTHON) -B -m collectors.cluster.worker
 
 report: $(if $(filter MODEL,$(GIVEN)),build/drive-cost)
-import: build/import-blktrace build/text-to-blktrace build/scratch.so
+import: build/import-blktrace build/text-to-blktrace build/spill.so
 report movie export compare query import: | setup
 	$(Q)$(CLEAN) collectors/front/analyse.sh $@
 
@@ -129,7 +129,7 @@ override RENAME = && mv -f "$$new" $@
 override RENAME_OBJECT = && mv -f "$$new.d" $(@:.o=.d) $(RENAME)
 
 build: build/recorder $(GENERATORS) build/guest-init build/import-blktrace build/text-to-blktrace build/blk-tracer \
-	build/drive-server build/drive-cost build/scratch.so
+	build/drive-server build/drive-cost build/spill.so
 	@rm -f build/.said.*
 
 build/bpf/%.bpf.o: bpf/%.bpf.c Makefile | setup
@@ -176,7 +176,7 @@ build/import-blktrace: $(IMPORTER_SOURCES) $(wildcard analysis/importers/blktrac
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) -O3 -flto=auto -I bpf $(IMPORTER_SOURCES) -o "$$new" $(RENAME)
 
 # Python loads it: large arrays of a report are in files.
-build/scratch.so: analysis/scratch/scratch.c Makefile | setup
+build/spill.so: analysis/spill/spill.c Makefile | setup
 	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) -fPIC -shared -pthread $< -o "$$new" $(RENAME)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from analysis import scratch
+from analysis import spill
 from analysis.measures.app import phases
 from analysis.measures.app.correlations import Correlations, measure_correlations
 from analysis.measures.app.memory import MemoryLevels, measure_memory
@@ -218,7 +218,7 @@ def _measure_requests(
     table = views.disks.block
     for view in (views.disks, views.top):
         assert view.kinds  # made here: both threads use it
-    with ThreadPoolExecutor(1, initializer=scratch.use) as thread:
+    with ThreadPoolExecutor(1, initializer=spill.use) as thread:
         times = thread.submit(measure_times, views, timeline, window.end_ns)
         counters = measure_own_counters(run, stack, table, tables.volume, tables.counter, window)
         block = measure_block(

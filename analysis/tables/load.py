@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from analysis import scratch
+from analysis import spill
 from analysis import tables as folder
 from analysis.errors import ReportError, TableError
 from analysis.rundir.folder import make_inside
@@ -278,9 +278,9 @@ def _find_users(run: Run, loaded: dict[str, Any], requests: Stored | None) -> No
 def load_tables(run: Run, specs: Mapping[str, TableSpec[Any]] = TABLES) -> Tables:
     """Convert and read all tables of a run. Raises ReportError if tables/ can't be made.
 
-    Large columns, and what is computed of them in this thread, are in files, see analysis/scratch.
+    Large columns, and what is computed of them in this thread, are in files, see analysis/spill.
     """
-    scratch.use()
+    spill.use()
     make_folder(run)
     stored_tables = {name: _load(run, spec) for name, spec in specs.items()}
     for name, stored in stored_tables.items():

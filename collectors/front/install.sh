@@ -55,7 +55,7 @@ install -m 644 requirements*.txt pyproject.toml "$dest$home"
 for program in recorder blk-tracer guest-init import-blktrace text-to-blktrace drive-server drive-cost; do
 	install "${strip[@]}" -m 755 "build/$program" "$dest$home/build/$program"
 done
-install "${strip[@]}" -m 644 build/scratch.so "$dest$home/build/scratch.so"
+install "${strip[@]}" -m 644 build/spill.so "$dest$home/build/spill.so"
 install -d "$dest$home/build/generators"
 install "${strip[@]}" -m 755 build/generators/* "$dest$home/build/generators"
 git --no-optional-locks -c safe.directory="$PWD" describe --always --dirty 2>/dev/null >"$dest$home/installed-from" ||

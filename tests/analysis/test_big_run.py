@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import scratch
+from analysis import spill
 from tests.bench.big_run import write_run
 
 TREE = Path(__file__).resolve().parents[2]
@@ -30,21 +30,21 @@ BEGIN = """
 import json, os, resource, sys, time
 from pathlib import Path
 import numpy as np
-from analysis import scratch
+from analysis import spill
 from analysis.report import make_report
-scratch.LEAST_BYTES, scratch.RESIDENT_BYTES = int(sys.argv[1]), int(sys.argv[2])
+spill.LEAST_BYTES, spill.RESIDENT_BYTES = int(sys.argv[1]), int(sys.argv[2])
 """
 REPORT = """
 made = []
 if not int(sys.argv[1]):
-    scratch.LIBRARY = Path("/nonexistent")
+    spill.LIBRARY = Path("/nonexistent")
 make_report(Path(sys.argv[3]))
 own, forked = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-print(json.dumps([max(own, forked) * 1024, scratch.files_made()]))
+print(json.dumps([max(own, forked) * 1024, spill.files_made()]))
 """
 
-if not scratch.LIBRARY.exists():
-    pytest.skip("build/scratch.so is not built: run make build", allow_module_level=True)
+if not spill.LIBRARY.exists():
+    pytest.skip("build/spill.so is not built: run make build", allow_module_level=True)
 
 
 def python(code: str, *words: object) -> subprocess.Popen[str]:
@@ -61,7 +61,7 @@ def answer(code: str, *words: object) -> object:
     return json.loads(output)
 
 
-def report(run: Path, least_bytes: int, resident_bytes: int = scratch.RESIDENT_BYTES) -> tuple[int, int]:
+def report(run: Path, least_bytes: int, resident_bytes: int = spill.RESIDENT_BYTES) -> tuple[int, int]:
     """Report the run; returns the peak of resident memory and how many arrays were in files."""
     made = answer(REPORT, least_bytes, resident_bytes, run)
     assert isinstance(made, list)
@@ -83,10 +83,10 @@ def test_report_from_files_equals_report_from_memory(tmp_path: Path) -> None:
 
 def test_arrays_in_files_hold_what_is_stored() -> None:
     code = """
-assert scratch.use()
+assert spill.use()
 n = 3_000_000
 a = np.arange(n)
-assert scratch.mapped_bytes() == n * 8
+assert spill.mapped_bytes() == n * 8
 z = np.zeros(n, dtype=np.int64)
 assert not z.any()
 time.sleep(0.1)  # all pages leave the process
@@ -103,7 +103,7 @@ except TypeError:
     pass
 same = bool((np.sort(b) == np.arange(n) * 2).all())
 del z, b, order
-print(json.dumps([bool(small), same, scratch.mapped_bytes()]))
+print(json.dumps([bool(small), same, spill.mapped_bytes()]))
 """
     assert answer(code, 1 << 20, 1 << 20) == [True, True, 0]
 
@@ -113,7 +113,7 @@ def test_files_have_no_names_and_end_with_a_killed_process(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     code = """
-assert scratch.use()
+assert spill.use()
 a = np.ones(4_000_000)
 maps = Path("/proc/self/maps").read_text().splitlines()
 print(json.dumps([line.split(None, 5)[5] for line in maps if "(deleted)" in line]), flush=True)
@@ -132,14 +132,14 @@ sys.stdin.read()
 def test_files_are_not_in_a_file_system_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     if os.path.ismount("/dev/shm"):
         monkeypatch.setenv("TMPDIR", "/dev/shm")
-        assert scratch.directory() in (Path("/var/tmp"), None)
+        assert spill.directory() in (Path("/var/tmp"), None)
     monkeypatch.setenv("TMPDIR", "/nonexistent")
-    assert scratch.directory() in (Path("/var/tmp"), None)
+    assert spill.directory() in (Path("/var/tmp"), None)
 
 
 def test_forked_process_can_not_change_an_array_of_its_parent() -> None:
     code = """
-assert scratch.use()
+assert spill.use()
 a = np.arange(1_000_000)
 pid = os.fork()
 if pid == 0:
@@ -161,7 +161,7 @@ def test_memory_hardly_grows_with_the_run(tmp_path: Path) -> None:
     peaks = {}
     for rows in (2_000_000, 6_000_000):
         run = write_run(tmp_path / str(rows), rows)
-        peaks[rows], files = report(run, scratch.LEAST_BYTES)
+        peaks[rows], files = report(run, spill.LEAST_BYTES)
         assert files > 100
     # in memory it is 80 bytes a request
     assert peaks[6_000_000] - peaks[2_000_000] < 4_000_000 * 30, peaks

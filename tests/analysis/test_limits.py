@@ -127,8 +127,8 @@ def test_row_limits_are_above_real_recordings() -> None:
 def test_memory_limit_gives_an_error_with_a_remedy(tmp_path: Path) -> None:
     """The kernel refuses memory beyond RLIMIT_DATA; that is where large arrays are not in files."""
     code = (
-        "import sys; from pathlib import Path; from analysis import scratch;"
-        " from analysis.__main__ import main; scratch.LIBRARY = Path('/nonexistent');"
+        "import sys; from pathlib import Path; from analysis import spill;"
+        " from analysis.__main__ import main; spill.LIBRARY = Path('/nonexistent');"
         " sys.exit(main(sys.argv[1:]))"
     )
     path = write_bomb(tmp_path / "r", "call", 1, rows=PART // 3)  # 2 KB a row

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Large numpy arrays in nameless files instead of memory, so that a report's memory is bounded at any length.
 
-build/scratch.so (scratch.c) has the allocator. Values are the same as in memory, so measures need not know.
+build/spill.so (spill.c) has the allocator. Values are the same as in memory, so measures need not know.
 The files are in $TMPDIR or /var/tmp. A copy of the program that was not built, and a machine without room for
 the files, have all arrays in memory. A forked process (analysis/fork.py) reads the parent's arrays; a store
 into them would end it.
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-LIBRARY = Path(__file__).resolve().parents[2] / "build" / "scratch.so"
+LIBRARY = Path(__file__).resolve().parents[2] / "build" / "spill.so"
 LEAST_BYTES = 8 << 20
 RESIDENT_BYTES = 256 << 20  # pages of files in the process, those of its libraries among them
 IN_MEMORY = {"tmpfs", "ramfs"}  # file systems
@@ -67,7 +67,7 @@ def _library() -> ctypes.CDLL:
 @cache
 def _allocator(place: Path) -> Any:
     """The capsule of our allocator; None: it can't be used."""
-    start = _library().scratch_start
+    start = _library().spill_start
     start.restype, start.argtypes = (
         ctypes.c_void_p,
         (ctypes.c_void_p, ctypes.c_char_p, *[ctypes.c_size_t] * 2),
@@ -93,9 +93,9 @@ def use() -> bool:
 
 def mapped_bytes() -> int:
     """Size of all arrays that are in files now."""
-    return ctypes.c_size_t.in_dll(_library(), "scratch_mapped_bytes").value if LIBRARY.exists() else 0
+    return ctypes.c_size_t.in_dll(_library(), "spill_mapped_bytes").value if LIBRARY.exists() else 0
 
 
 def files_made() -> int:
     """How many arrays were in files until now."""
-    return ctypes.c_size_t.in_dll(_library(), "scratch_files_made").value if LIBRARY.exists() else 0
+    return ctypes.c_size_t.in_dll(_library(), "spill_files_made").value if LIBRARY.exists() else 0

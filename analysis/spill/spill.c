@@ -45,8 +45,8 @@ static struct file {
 	size_t bytes;
 } files[FILES_MOST];
 static size_t files_used;
-size_t scratch_mapped_bytes;				 /* of all files now */
-size_t scratch_files_made;				 /* until now */
+size_t spill_mapped_bytes;				 /* of all files now */
+size_t spill_files_made;				 /* until now */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over all of the above */
 static bool has_keeper;
 
@@ -134,10 +134,10 @@ static void *map_file(size_t bytes)
 	if (start == MAP_FAILED)
 		return NULL;
 	pthread_mutex_lock(&lock);
-	if (files_used < FILES_MOST && scratch_mapped_bytes + bytes <= ALL_BYTES_MOST) {
+	if (files_used < FILES_MOST && spill_mapped_bytes + bytes <= ALL_BYTES_MOST) {
 		files[files_used++] = (struct file){ start, bytes };
-		scratch_mapped_bytes += bytes;
-		scratch_files_made++;
+		spill_mapped_bytes += bytes;
+		spill_files_made++;
 		is_kept = true;
 		start_keeper();
 	}
@@ -161,7 +161,7 @@ static size_t mapped_bytes(void *start, bool is_over)
 		bytes = files[i].bytes;
 		if (is_over) {
 			files[i] = files[--files_used];
-			scratch_mapped_bytes -= bytes;
+			spill_mapped_bytes -= bytes;
 		}
 		break;
 	}
@@ -172,14 +172,14 @@ static size_t mapped_bytes(void *start, bool is_over)
 	return bytes;
 }
 
-static void *scratch_malloc(void *context, size_t size)
+static void *spill_malloc(void *context, size_t size)
 {
 	void *start = size >= least_bytes ? map_file(size) : NULL;
 
 	return start ? start : memory.malloc(context, size);
 }
 
-static void *scratch_calloc(void *context, size_t count, size_t size)
+static void *spill_calloc(void *context, size_t count, size_t size)
 {
 	size_t bytes;
 	void *start = NULL;
@@ -189,20 +189,20 @@ static void *scratch_calloc(void *context, size_t count, size_t size)
 	return start ? start : memory.calloc(context, count, size);
 }
 
-static void scratch_free(void *context, void *old, size_t size)
+static void spill_free(void *context, void *old, size_t size)
 {
 	if (!mapped_bytes(old, true))
 		memory.free(context, old, size);
 }
 
-static void *scratch_realloc(void *context, void *old, size_t size)
+static void *spill_realloc(void *context, void *old, size_t size)
 {
 	size_t bytes = mapped_bytes(old, false);
 	void *start;
 
 	if (!bytes)
 		return memory.realloc(context, old, size);
-	start = scratch_malloc(context, size);
+	start = spill_malloc(context, size);
 	if (start) {
 		memcpy(start, old, bytes < size ? bytes : size);
 		mapped_bytes(old, true);
@@ -236,17 +236,17 @@ static void after_fork_in_child(void)
 }
 
 static struct handler handler = {
-	.name = "seekmeter_scratch",
+	.name = "seekmeter_spill",
 	.version = 1,
-	.allocator = { NULL, scratch_malloc, scratch_calloc, scratch_realloc, scratch_free },
+	.allocator = { NULL, spill_malloc, spill_calloc, spill_realloc, spill_free },
 };
 
 /*
  * Returns the handler that puts arrays of `least` bytes or more into files of the directory, NULL if that is not
  * possible. numpys: the handler in use until now, which gets all other arrays.
  */
-struct handler *scratch_start(const struct handler *numpys, const char *path, size_t least,
-			      size_t resident)
+struct handler *spill_start(const struct handler *numpys, const char *path, size_t least,
+			    size_t resident)
 {
 	least_bytes = least;
 	resident_bytes = resident;
