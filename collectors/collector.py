@@ -45,6 +45,9 @@ class Scope:
     cgroup: Path | None = None  # the workload's cgroup2 directory; None: every process is the workload
     # the cgroup directory that the workload's memory is charged to, if writeback is assigned by it
     memory_cgroup: Path | None = None
+    # Of a watch with UNIT=, CGROUP=: a cgroup2 directory, which may be made anew; with PID=: a process.
+    follow_cgroup: Path | None = None
+    follow_pid: int | None = None
     owner_uid: int = 0  # the user who may have the time bins cut, as root may
     addresses: bool = False  # ADDRESSES=1: kernel addresses may be written
     ring: Ring | None = None  # UNTIL=: only the time around triggers is kept

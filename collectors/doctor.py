@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from collectors.collector import NO, PART, UNKNOWN, YES, Check, choices, collectors
-from collectors.host import kernel, planned_stack
+from collectors.host import kernel, planned_stack, rights
 from collectors.host.console import tell
 from collectors.recorder.shared import check_recorder
 from collectors.with_programs import bcc, bpftrace
@@ -66,6 +66,7 @@ def kernel_checks() -> Iterator[Check]:
         )
         yield Check("lockdown", YES, why)
     yield _bpf_permission()
+    yield from right_checks()
     tracefs = kernel.tracefs()
     if tracefs is None:
         why = "not mounted; only perf, blktrace and bpftrace need it"
@@ -100,6 +101,19 @@ def _bpf_permission() -> Check:
     if shutil.which("sudo"):
         return Check("bpf()", YES, "by sudo, which make trace runs", needed=True)
     return Check("bpf()", NO, "needs root, and sudo is not installed", "run as root, or install sudo", True)
+
+
+def right_checks() -> Iterator[Check]:
+    """Check the rights of root that a container may lack."""
+    if not _is_root():
+        return
+    lacking = list(rights.missing())
+    for one in lacking:
+        yield Check(
+            "rights", NO if one.needed else PART, f"lacks {one.right}: {one.without}", one.remedy, one.needed
+        )
+    if not lacking:
+        yield Check("rights", YES, "root of the host, or of a container with the host's rights")
 
 
 def collector_checks() -> Iterator[Check]:

@@ -45,6 +45,9 @@ def ran(case: Case) -> str:
         f"Linux {release}" if release else "",
         f"{run.cpus} CPUs" if run.cpus else "",
         f"{units.bytes_(memory)} memory" if memory else "",
+        f"followed {run.text('workload', 'follow', 'name')}"
+        if run.text("workload", "follow", "name")
+        else "",
         f"{threads} thread{'' if threads == '1' else 's'}" if threads else "",
         f"memory limit {units.bytes_(limit)}" if limit else "",
         f"dirty limit {units.bytes_(dirty)}" if dirty else "",

@@ -26,6 +26,7 @@
 #include "recorder/cpu_context.h"
 #include "recorder/disks.h"
 #include "recorder/features.h"
+#include "recorder/followed.h"
 #include "recorder/functions.h"
 #include "recorder/ksyms.h"
 #include "recorder/options.h"
@@ -189,7 +190,8 @@ static int configure(const struct options *options)
 	skel->rodata->have_volumes = have_volumes;
 	skel->rodata->have_loops = options->probe;
 	skel->rodata->have_sharing = skel->rodata->have_parity = options->probe;
-	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->have_cgroup = bpf_has_workload(options);
+	skel->rodata->by_process = followed_share(options, skel->maps.followed_processes);
 	skel->rodata->cpu_places = cpu_context_places();
 	skel->rodata->have_task_contexts = task_context_share(skel->maps.task_contexts);
 	/* A probe has none, but the verifier must check the code that uses it. */
@@ -341,7 +343,7 @@ static int load(const struct options *options)
 		return -1;
 	if (block_bpf__load(skel))
 		return bpf_load_failed(&state);
-	if (bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup) ||
+	if (bpf_set_workload(&state, options, skel->maps.workload_cgroup) ||
 	    bpf_note_recorder(&state, skel->progs.note_recorder))
 		return -1;
 	inflight = map_memory(skel->maps.inflight, inflight_bytes, PROT_READ);

@@ -24,6 +24,7 @@
 #include "recorder/bpf_attach.h"
 #include "recorder/bpf_maps.h"
 #include "recorder/features.h"
+#include "recorder/followed.h"
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
 #include "recorder/registry.h"
@@ -108,11 +109,12 @@ static int configure(const struct options *options)
 	if (stat("/proc/self/ns/pid", &pidns))
 		return -errno;
 	skel->rodata->bin_ns = options->bin_ns;
-	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->have_cgroup = bpf_has_workload(options);
+	skel->rodata->by_process = followed_share(options, skel->maps.followed_processes);
 	skel->rodata->have_task_storage = features_task_storage();
 	skel->rodata->have_task_contexts = task_context_share(skel->maps.task_contexts);
-	skel->bss->maps_shared = options->cgroup_fd <
-				 0; /* processes may have begun before the recording */
+	/* Processes may have begun before the recording. */
+	skel->bss->maps_shared = options->cgroup_fd < 0 || options->follow_cgroup;
 	if (choose_uring() || call_faults_choose(skel))
 		return -1;
 	if (bpf_map__set_autocreate(skel->rodata->have_task_storage
@@ -155,7 +157,7 @@ static int load(const struct options *options)
 		return bpf_size_failed(&state);
 	if (calls_bpf__load(skel))
 		return bpf_load_failed(&state);
-	if (bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup) ||
+	if (bpf_set_workload(&state, options, skel->maps.workload_cgroup) ||
 	    bpf_set_more_targets(&state, options, skel->maps.more_targets))
 		return -1;
 	cells = map_memory(skel->maps.cells, cells_bytes, PROT_READ | PROT_WRITE);

@@ -21,6 +21,7 @@
 #include "recorder/bpf_attach.h"
 #include "recorder/bpf_maps.h"
 #include "recorder/features.h"
+#include "recorder/followed.h"
 #include "recorder/ksyms.h"
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
@@ -156,7 +157,8 @@ static int load(const struct options *options)
 		return -1;
 	shape.entries = map_entries("SEEKMETER_HOLD_ENTRIES", SUMS_ENTRIES);
 	skel->rodata->bin_ns = options->bin_ns;
-	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->have_cgroup = bpf_has_workload(options);
+	skel->rodata->by_process = followed_share(options, skel->maps.followed_processes);
 	if (lock_names_share(skel->obj))
 		return collector_off(&state, "report this",
 				     "the map of objects can't be shared: %s", strerror(errno));
@@ -165,7 +167,7 @@ static int load(const struct options *options)
 	if (map_create_slots(skel->maps.bins, &shape, bin_fds))
 		return collector_off(&state, "free some memory",
 				     "the maps of time bins can't be made: %s", strerror(errno));
-	return bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup);
+	return bpf_set_workload(&state, options, skel->maps.workload_cgroup);
 }
 
 static void close_all(void)

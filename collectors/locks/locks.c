@@ -16,6 +16,7 @@
 #include "recorder/bpf_attach.h"
 #include "recorder/bpf_maps.h"
 #include "recorder/clock.h"
+#include "recorder/followed.h"
 #include "recorder/ksyms.h"
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
@@ -76,7 +77,8 @@ static int load(const struct options *options)
 	shape.entries = map_entries("SEEKMETER_LOCK_ENTRIES",
 				    cpus > 64 ? SUMS_ENTRIES_MANY_CPUS : SUMS_ENTRIES);
 	skel->rodata->bin_ns = options->bin_ns;
-	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->have_cgroup = bpf_has_workload(options);
+	skel->rodata->by_process = followed_share(options, skel->maps.followed_processes);
 	skel->rodata->cpus = cpus;
 	skel->rodata->object_lookups = lock_names_lookups();
 	skel->rodata->have_task_from_pid = kernel_has_function("bpf_task_from_pid");
@@ -100,7 +102,7 @@ static int load(const struct options *options)
 				     strerror(errno));
 	if (bpf_note_recorder(&state, skel->progs.note_recorder))
 		return -1;
-	return bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup);
+	return bpf_set_workload(&state, options, skel->maps.workload_cgroup);
 }
 
 static void close_all(void)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/records.h"
+#include "followed.h"
 #include "options.h"
 #include "refusal.h"
 
@@ -91,16 +92,23 @@ int bpf_note_recorder(struct collector_state *state, const struct bpf_program *p
 			     strerror(errno));
 }
 
-int bpf_set_workload_cgroup(struct collector_state *state, const struct options *options,
-			    const struct bpf_map *map)
+bool bpf_has_workload(const struct options *options)
+{
+	return options->cgroup_fd >= 0 || options->follow_pid;
+}
+
+int bpf_set_workload(struct collector_state *state, const struct options *options,
+		     const struct bpf_map *map)
 {
 	uint32_t zero = 0;
 
-	if (options->cgroup_fd < 0 ||
-	    !bpf_map_update_elem(bpf_map__fd(map), &zero, &options->cgroup_fd, BPF_ANY))
+	if (options->cgroup_fd < 0)
 		return 0;
-	return collector_off(state, "use a cgroup2 directory",
-			     "the workload's cgroup can't be watched: %s", strerror(errno));
+	if (bpf_map_update_elem(bpf_map__fd(map), &zero, &options->cgroup_fd, BPF_ANY))
+		return collector_off(state, "use a cgroup2 directory",
+				     "the workload's cgroup can't be watched: %s", strerror(errno));
+	followed_note_map(bpf_map__fd(map));
+	return 0;
 }
 
 int bpf_set_more_targets(struct collector_state *state, const struct options *options,

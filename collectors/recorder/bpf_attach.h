@@ -27,8 +27,10 @@ int bpf_size_failed(struct collector_state *state);
 int bpf_load_failed(struct collector_state *state);
 int bpf_attach_failed(struct collector_state *state);
 
+/* Whether some tasks are the workload, and others not. */
+bool bpf_has_workload(const struct options *options);
 /* Puts the workload's cgroup, if there is one, into the map in which the programs look it up. */
-int bpf_set_workload_cgroup(struct collector_state *state, const struct options *options,
+int bpf_set_workload(struct collector_state *state, const struct options *options,
 			    const struct bpf_map *map);
 /* Puts the further file systems under test into the map more_targets, which options->more_target_count has sized. */
 int bpf_set_more_targets(struct collector_state *state, const struct options *options,

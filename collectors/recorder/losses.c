@@ -15,6 +15,7 @@
 
 #include "borders.h"
 #include "bpfstats.h"
+#include "followed.h"
 #include "jsonl.h"
 #include "options.h"
 #include "registry.h"
@@ -144,6 +145,7 @@ void losses_write(const struct options *options, const struct recorder_times *ti
 	write_cost(out, &windows->all);
 	fputs("},", out);
 	write_room(out);
+	followed_write(out);
 	fprintf(out, "},\"borders\":{\"made\":%llu,\"refused\":%llu},\"complete\":%s}\n",
 		(unsigned long long)borders_made(), (unsigned long long)borders_refused(),
 		complete ? "true" : "false");

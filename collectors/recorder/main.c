@@ -6,6 +6,7 @@
  *            [--counted NAME]… (disks.h explains these) [--cgroup DIR] [--memory-cgroup DIR]
  *            [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
  *            [--collect a,b] (default: the collectors that are on by default)
+ *            [--follow-cgroup DIR | --follow-pid N] (followed.h)
  *            [--ring KEEP_NS [--ram-bytes N] [--after-ns N] [--gap-ns N] [--times N]] (ring.h)
  *            [--borders SOCKET [--owner UID]] [--room-bytes N] [--floor-bytes N] (room.h) [--addresses] [--verbose]
  *            [--trigger SPEC[=SHOWN]]… (triggers.h)
@@ -45,6 +46,7 @@
 #include "clock.h"
 #include "completion.h"
 #include "fail.h"
+#include "followed.h"
 #include "functions.h"
 #include "jsonl.h"
 #include "losses.h"
@@ -195,6 +197,7 @@ static void record(const struct options *options, struct recorder_times *times)
 		uint64_t now = monotonic_ns();
 
 		drain_all(false);
+		followed_tick(now);
 		triggers_tick(now);
 		bpfstats_tick(now);
 		if (now - losses_ns > LOSSES_EVERY_NS) {
@@ -421,7 +424,7 @@ int main(int argc, char **argv)
 	if (options.probe && open_probe_dir(&options, probe_dir))
 		return 1;
 	options.whole_fd = options.segment_fd = options.out_fd;
-	if (ring_open(&options))
+	if (ring_open(&options) || followed_open(&options))
 		return 1;
 	room_open(&options);
 	if (stacks_open(&options)) {
@@ -435,6 +438,10 @@ int main(int argc, char **argv)
 
 	on = start_all(&options, &ready_ns);
 	status = on ? 0 : 1;
+	if (followed_failed()) {
+		fail("--follow-pid", "a collector could not get the followed processes");
+		return 1;
+	}
 	if (options.probe) {
 		announce("probed", ready_ns);
 	} else if (triggers_start()) {
@@ -454,6 +461,7 @@ int main(int argc, char **argv)
 	triggers_close();
 	close_all();
 	task_context_close();
+	followed_close();
 	completion_close();
 	functions_close(); /* may need the symbols, which go with the stacks */
 	stacks_close();

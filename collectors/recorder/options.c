@@ -137,6 +137,8 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ "addresses", no_argument, NULL, 'a' },
 		{ "room-bytes", required_argument, NULL, 's' },
 		{ "floor-bytes", required_argument, NULL, 'f' },
+		{ "follow-cgroup", required_argument, NULL, 'j' },
+		{ "follow-pid", required_argument, NULL, 'P' },
 		{ "trigger", required_argument, NULL, 'i' },
 		{ "ring", required_argument, NULL, 'k' },
 		{ "ram-bytes", required_argument, NULL, 'R' },
@@ -202,6 +204,14 @@ int options_parse(int argc, char **argv, struct options *options)
 			options->cgroup_fd = open(optarg, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 			if (options->cgroup_fd < 0)
 				return fail(optarg, strerror(errno));
+			break;
+		case 'j':
+			options->follow_cgroup = optarg;
+			break;
+		case 'P':
+			options->follow_pid = strtoul(optarg, &end, 10);
+			if (*end || !options->follow_pid)
+				return fail(optarg, "not a process's number");
 			break;
 		case 'y':
 			if (stat(optarg, &status))

@@ -41,6 +41,8 @@ class Recorder:
         addresses: bool = False,
         layers: Layers | None = None,
         ring: Ring | None = None,
+        follow_cgroup: Path | None = None,
+        follow_pid: int | None = None,
     ) -> None:
         """Start the recorder and wait until every collector is attached, or off with a reason.
 
@@ -65,6 +67,10 @@ class Recorder:
         argv += ring.argv() if ring is not None else []
         if cgroup is not None:
             argv += ["--cgroup", str(cgroup)]
+        if follow_cgroup is not None:
+            argv += ["--follow-cgroup", str(follow_cgroup)]
+        if follow_pid is not None:
+            argv += ["--follow-pid", str(follow_pid)]
         if memory_cgroup is not None:
             argv += ["--memory-cgroup", str(memory_cgroup)]
         for dev in target_devs:

@@ -119,6 +119,8 @@ class RunningRecorder(Running):
             addresses=scope.addresses,
             layers=scope.layers,
             ring=scope.ring,
+            follow_cgroup=scope.follow_cgroup,
+            follow_pid=scope.follow_pid,
         )
         self._is_ring = scope.ring is not None
         scope.janitor.add_process(self._recorder.pid)

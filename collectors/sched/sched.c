@@ -14,6 +14,7 @@
 #include "recorder/completion.h"
 #include "recorder/cpu_context.h"
 #include "recorder/features.h"
+#include "recorder/followed.h"
 #include "recorder/functions.h"
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
@@ -93,7 +94,8 @@ static int find_variables(void)
 
 static int configure(const struct options *options)
 {
-	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->have_cgroup = bpf_has_workload(options);
+	skel->rodata->by_process = followed_share(options, skel->maps.followed_processes);
 	if (rings_size(&switches, skel->maps.switch_rings, cpus, sizeof(struct switch_record)) ||
 	    rings_size(&wakes, skel->maps.wake_rings, cpus, sizeof(struct wake_record)) ||
 	    completion_share(skel->maps.completions))
@@ -124,7 +126,7 @@ static int load(const struct options *options)
 	if (sched_bpf__load(skel))
 		return bpf_load_failed(&state);
 	if (bpf_note_recorder(&state, skel->progs.note_recorder) ||
-	    bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup))
+	    bpf_set_workload(&state, options, skel->maps.workload_cgroup))
 		return -1;
 	if (rings_map(&switches, skel->maps.switch_rings) ||
 	    rings_map(&wakes, skel->maps.wake_rings))

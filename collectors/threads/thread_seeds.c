@@ -11,6 +11,7 @@
 
 #include "common/task_context.h"
 #include "recorder/clock.h"
+#include "recorder/followed.h"
 #include "recorder/time_bins.h"
 #include "thread_proc.h"
 
@@ -96,5 +97,7 @@ enum thread_role thread_seeds_role(const struct thread_slot *slot, bool have_cgr
 		return THREAD_ROLE_KERNEL;
 	if (slot->tgid == getpid() || slot->tgid == getppid() || slot->parent_tgid == getppid())
 		return THREAD_ROLE_RECORDER;
+	if (followed_has(slot->tgid))
+		return THREAD_ROLE_WORKLOAD;
 	return have_cgroup ? THREAD_ROLE_OTHER : THREAD_ROLE_WORKLOAD;
 }

@@ -23,6 +23,7 @@
 #include "recorder/clock.h"
 #include "recorder/cpu_timers.h"
 #include "recorder/features.h"
+#include "recorder/followed.h"
 #include "recorder/ksyms.h"
 #include "recorder/options.h"
 #include "recorder/registry.h"
@@ -116,7 +117,8 @@ static int configure(const struct options *options)
 		return collector_off(&state, "report this",
 				     "sched_switch has other arguments than expected");
 	skel->rodata->bin_ns = options->bin_ns;
-	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->have_cgroup = bpf_has_workload(options);
+	skel->rodata->by_process = followed_share(options, skel->maps.followed_processes);
 	skel->rodata->have_rdonly_cast = kernel_has_function("bpf_rdonly_cast");
 	skel->rodata->have_task_contexts = task_context_share(skel->maps.task_contexts);
 	if (!skel->rodata->have_task_contexts ||
@@ -163,7 +165,7 @@ static int load(const struct options *options)
 				     "the sums and slots can't be made: %s", strerror(errno));
 	if (bpf_note_recorder(&state, skel->progs.note_recorder))
 		return -1;
-	return bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup);
+	return bpf_set_workload(&state, options, skel->maps.workload_cgroup);
 }
 
 static void close_all(void)

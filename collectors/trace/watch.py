@@ -4,13 +4,17 @@
 import os
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from collectors.collector import Scope
 from collectors.host import blockdev, layers, mounted_from, signals
+from collectors.host.followed import Followed, find
 from collectors.host.mounted_from import Mounted
 from collectors.privilege import reach
 from collectors.privilege.sudo import owner
+from collectors.recorder import losses
 from collectors.trace import mounted_layout, sysinfo
 from collectors.trace.context import RunContext, ended_in_order, first_facts, new_run, sweep
 from collectors.trace.progress import LONG_SECONDS, ProgressLine, duration, with_growth
@@ -57,12 +61,23 @@ def _watch(context: RunContext, options: Options, graph: Graph, janitor: Janitor
     describe(context.run, node.name, node.disk)
     devices = Stack(context, graph, layers.above_watched(graph, node.name))
     filesystems = find_filesystems(context, node.name)
+    followed = followed_by(context, options)
     settle(context, options, filesystems)
     recording = Recording(context)
     stack.callback(recording.kill)
-    recording.start(options.collect, scope(context.run, options, devices, filesystems, janitor), devices)
+    what = scope(context.run, options, devices, filesystems, janitor)
+    if followed is not None:
+        what = replace(
+            what,
+            follow_cgroup=followed.directory,
+            follow_pid=followed.pid,
+            memory_cgroup=followed.memory_directory,
+        )
+    recording.start(options.collect, what, devices)
     _wait(context, recording, node.disk, options)
     recording.stop(None)
+    if followed is not None:
+        _say_how_it_went(context, followed)
     context.run.note_own_files(blockdev.filesystem_number(context.run.path))
     read_layout(context, devices)
     _conclude(context.run, recording)
@@ -91,6 +106,37 @@ def describe(run: RunDirectory, dev: str, disk: str) -> None:
         run.add(live={"pid": int(driver)})
     if disk != dev:
         run.warn(f"{dev} is a part of {disk}: the whole of {disk} is shown")
+
+
+def followed_by(context: RunContext, options: Options) -> Followed | None:
+    """Find what UNIT=, CGROUP= or PID= names, and write it into run.json. Raises MachineError."""
+    if options.follow is None:
+        return None
+    followed = find(options.follow)
+    context.run.facts["workload"]["follow"] = followed.facts()
+    context.say("follow", f"{followed.name}: its work is the workload, all else is others'")
+    return followed
+
+
+def _say_how_it_went(context: RunContext, followed: Followed) -> None:
+    """Write into run.json, and warn, whether what was followed has ended or was started again."""
+    run = context.run
+    try:
+        found = losses.read_checked(run.raw).get("recorder", {}).get("workload", {})
+    except (OSError, ValueError, RecursionError):
+        return  # the recorder was killed: the run says so
+    facts: dict[str, Any] = run.facts["workload"]["follow"]
+    facts |= {name: found.get(name) for name in ("restarts", "processes_most", "gone_ns")}
+    if facts["gone_ns"]:
+        after_s = (facts["gone_ns"] - run.facts["clock"]["workload_start_ns"]) / 1e9
+        context.warn(f"{followed.name} ended after {max(after_s, 0.0):.1f} s of the watch")
+    if facts["restarts"]:
+        context.warn(f"{followed.name} was started again ({facts['restarts']} times) and followed on")
+        if followed.memory_directory is not None:
+            context.warn("writes of cached pages after a restart count as others'")
+    for reason, count in found.get("lost", {}).items():
+        if count:
+            context.warn(f"{count} processes of {followed.name} are not followed ({reason})")
 
 
 def find_filesystems(context: RunContext, device: str) -> list[Mounted]:

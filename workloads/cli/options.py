@@ -8,9 +8,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from workloads.cli import flight_options
+from workloads.cli import flight_options, follow_options
 from workloads.cli.crash_options import LOST, Crash
 from workloads.cli.flight_options import Condition
+from workloads.cli.follow_options import Follow
 from workloads.cli.on_option import On
 from workloads.cli.with_options import With
 
@@ -43,6 +44,9 @@ VARIABLES = {
     "DEV": "disk or volume to watch: sda, /dev/vg/root; with DIR, what to record (default: all below DIR)",
     "SECS": "seconds to watch; 0: until ^C, a fresh first screen for each window of EVERY= seconds",
     "EVERY": "of watch with SECS=0: seconds of a window (default 10)",
+    "UNIT": "of watch: the service, container or machine whose work is the workload: nginx",
+    "CGROUP": "of watch: the same by the cgroup's path: /system.slice/nginx.service",
+    "PID": "of watch: the process, with its children, whose work is the workload",
     "UNTIL": "of watch: keep only the time around these: 'request > 500ms or stall > 2s or signal' …",
     "KEEP": "of watch with UNTIL: how long before a trigger is kept (default 60s)",
     "AFTER": "of watch with UNTIL: how long after a trigger is kept (default 10s)",
@@ -116,7 +120,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "worker": ("ON", "TLS", *ALLOWING),
     "watch": (
         *("DEV", "SECS", "EVERY", "COLLECT", "WITH", "OUT", "NAME", "MAX", "ROOM", "GROUP", "ADDRESSES"),
-        *("SYNC", *flight_options.WORDS, "ON", "CMD"),
+        *("SYNC", *follow_options.WORDS, *flight_options.WORDS, "ON", "CMD"),
     ),
     "report": ("RUN", "LOCKS", "MODEL", "BY"),
     "movie": ("RUN", "BY"),
@@ -186,6 +190,7 @@ class Options:
     dev: str | None = None
     secs: float = WATCH_SECONDS  # 0: until ^C
     every_s: float = EVERY_SECONDS
+    follow: Follow | None = None  # of watch: whose work is the workload; None: everybody's
     until: tuple[Condition, ...] = ()  # of watch: what is waited for; empty: SECS seconds
     keep_s: float = flight_options.KEEP_S
     after_s: float = flight_options.AFTER_S

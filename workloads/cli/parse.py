@@ -19,6 +19,7 @@ from workloads.cli.crash_options import parse_crash, parse_crash_at
 from workloads.cli.disk_options import parse_disk, parse_erase, parse_journal, quoted, refuse_twice
 from workloads.cli.drive_options import is_drive, parse_model, parse_time
 from workloads.cli.flight_options import check_watch, parse_duration, parse_until
+from workloads.cli.follow_options import check_follow, parse_follow
 from workloads.cli.on_option import on_of, parse_on
 from workloads.cli.options import (
     ALLOWING,
@@ -88,6 +89,7 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
     if job == "watch" and options.dev is None:
         raise OptionError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
     if job == "watch":
+        check_follow(given)
         check_watch(given, options.until, options.collect)
     if "EVERY" in given and options.secs:
         raise OptionError("EVERY is the length of a window of SECS=0: add SECS=0, or leave it out")
@@ -543,6 +545,9 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "DEV": _dev,
     "SECS": _secs,
     "EVERY": _every,
+    "UNIT": lambda text: parse_follow("UNIT", text),
+    "CGROUP": lambda text: parse_follow("CGROUP", text),
+    "PID": lambda text: parse_follow("PID", text),
     "UNTIL": parse_until,
     "KEEP": lambda text: {"keep_s": parse_duration("KEEP", text, 1, 3600)},
     "AFTER": lambda text: {"after_s": parse_duration("AFTER", text, 0, 600)},
