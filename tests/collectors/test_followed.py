@@ -7,6 +7,7 @@ import json
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,9 +140,9 @@ def remove(folder: Path) -> None:
             time.sleep(0.05)
 
 
-def losses(run: Recording) -> dict[str, object]:
+def losses(run: Recording) -> dict[str, Any]:
     """Return what losses.json says of what was followed."""
-    recorder: dict[str, dict[str, object]] = json.loads((run.out / "losses.json").read_text())["recorder"]
+    recorder: dict[str, dict[str, Any]] = json.loads((run.out / "losses.json").read_text())["recorder"]
     return recorder["workload"]
 
 
