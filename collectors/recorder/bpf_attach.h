@@ -31,7 +31,7 @@ int bpf_attach_failed(struct collector_state *state);
 bool bpf_has_workload(const struct options *options);
 /* Puts the workload's cgroup, if there is one, into the map in which the programs look it up. */
 int bpf_set_workload(struct collector_state *state, const struct options *options,
-			    const struct bpf_map *map);
+		     const struct bpf_map *map);
 /* Puts the further file systems under test into the map more_targets, which options->more_target_count has sized. */
 int bpf_set_more_targets(struct collector_state *state, const struct options *options,
 			 const struct bpf_map *map);

@@ -53,7 +53,8 @@ struct options {
 	struct disk counted[MAX_DEVS]; /* only their counters are sampled */
 	int counted_count;
 	int cgroup_fd; /* cgroup2 directory of the workload; -1: everything is the workload */
-	const char *follow_cgroup; /* followed.h: path of the cgroup, NULL: none; the process, 0: none */
+	const char *
+		follow_cgroup; /* followed.h: path of the cgroup, NULL: none; the process, 0: none */
 	uint32_t follow_pid;
 	/* Inode of the directory that the workload's memory is charged to; 0: written-back pages have no owner. */
 	uint64_t memory_cgroup_id;
