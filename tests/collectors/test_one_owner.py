@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.privilege import ownership
+from collectors.privilege import ownership, sudo
 from collectors.privilege.sudo import Owner
 from collectors.trace import run_dir
 from collectors.trace.run_dir import RunDirectory
@@ -284,7 +284,8 @@ def shared_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     """A tree of root's that several use."""
     tree = tmp_path / "tree"
     tree.mkdir()
-    monkeypatch.setattr(run_dir, "TREE", tree)
+    for module in (sudo, run_dir):
+        monkeypatch.setattr(module, "TREE", tree)
     yield tree
 
 
