@@ -93,7 +93,17 @@ def test_run_directory_is_complete(tmp_path: Path) -> None:
     # lock_sample: where CPUs can be sampled
     assert {path.stem for path in (out / "tables").glob("*.parquet")} - {"lock_sample"} == {
         *("phase", "block", "lock_wait", "lock", "stack", "call", "counter", "path", "function"),
-        *("thread", "thread_time", "switch", "wake", "sched_window", "event", "event_kind", "dirtied"),
+        *(
+            "thread",
+            "thread_time",
+            "switch",
+            "wake",
+            "sched_window",
+            "event",
+            "event_kind",
+            "dirtied",
+            "cgroup",
+        ),
     }
     calls = parquet.read_table(out / "tables/call.parquet").to_pylist()
     written = [row["bytes"] for row in calls if (row["call"], row["target"]) == ("write", "target")]
