@@ -9,7 +9,7 @@ triplet=aarch64-linux-gnu
 export CC=$triplet-gcc TOOLS=$triplet-
 
 packages="gcc-$triplet libc6-dev-arm64-cross"
-for library in libbpf:libbpf libelf:libelf libz:zlib1g libjansson:libjansson; do
+for library in libbpf:libbpf libelf:libelf libz:zlib1g libzstd:libzstd libjansson:libjansson; do
 	case $("$CC" -print-file-name="${library%:*}.a" 2>/dev/null) in
 	/*) ;;
 	*) packages+=" ${library#*:}-dev:arm64" ;;
