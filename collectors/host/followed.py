@@ -57,7 +57,8 @@ def find(follow: Follow, tree: Path | None = None, proc: Path = Path("/proc")) -
             f"{follow.word}={follow.value}: this machine has no cgroup2 tree mounted: follow a process, PID="
         )
     if follow.word == "CGROUP":
-        path = root / follow.value.strip("/")
+        inside = Path(follow.value).relative_to(root) if Path(follow.value).is_relative_to(root) else None
+        path = root / (inside or follow.value.strip("/"))
         if not path.is_dir():
             raise MachineError(f"CGROUP={follow.value} is not in {root}: systemd-cgls shows what is")
         return Followed("CGROUP", cleaned(f"cgroup /{path.relative_to(root)}"), path)
@@ -92,6 +93,10 @@ def _unit(name: str, root: Path) -> Followed:
         if found:
             places = " ".join(f"CGROUP=/{path.relative_to(root)}" for path in found[:4])
             raise MachineError(f"UNIT={name} is {len(found)} cgroups: name one of {cleaned(places)}")
+    if len(known) > _CGROUPS_MOST:
+        raise MachineError(
+            f"UNIT={name} is not among the first {_CGROUPS_MOST:,} cgroups: give CGROUP= its path"
+        )
     near = difflib.get_close_matches(name, [one.removesuffix(".service") for one in known], 3)
     hint = f"did you mean {', '.join(near)}?" if near else "systemd-cgls shows the units that run"
     raise MachineError(f"UNIT={name} has no cgroup now: {hint}")

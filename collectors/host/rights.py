@@ -39,7 +39,7 @@ def missing(proc: Path = Path("/proc")) -> Iterator[Missing]:
             yield Missing(
                 " ".join(lost),
                 "the kernel refuses BPF programs",
-                f"start it with --privileged, or {options}",
+                f"start it with --privileged, or {options} (Kubernetes: kubectl debug --profile=sysadmin)",
                 True,
             )
     if _inode(proc, "pid") not in (None, _FIRST_PID):

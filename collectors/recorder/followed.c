@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,7 +24,6 @@
 
 #define MAPS_MOST     16 /* collectors with a map of the workload's cgroup */
 #define LOOK_EVERY_NS NS_PER_SEC
-#define ZOMBIES_MOST  64 /* processes whose state is read each second */
 #define ROUNDS_MOST   64 /* generations of a process's children */
 
 static struct followed_bpf *skel;
@@ -32,23 +32,57 @@ static int cgroup_fd = -1;
 static ino_t inode;
 static int maps[MAPS_MOST], map_count;
 static bool has_failed;
-static uint64_t restarts, gone_ns, looked_ns, most_processes;
+static char below_root[PATH_MAX]; /* of the cgroup: its path in /proc/PID/cgroup; "": none */
+static uint64_t restarts, gone_ns, looked_ns, left_out;
 
 /* Puts a process into the map. Returns whether it is new there. */
 static bool add(uint32_t tgid)
 {
 	uint8_t is_one = 1;
 
-	return !bpf_map_update_elem(bpf_map__fd(skel->maps.followed_processes), &tgid, &is_one,
-				    BPF_NOEXIST);
+	if (!bpf_map_update_elem(bpf_map__fd(skel->maps.followed_processes), &tgid, &is_one,
+				 BPF_NOEXIST))
+		return true;
+	if (errno != EEXIST)
+		left_out++;
+	return false;
+}
+
+static bool has_process(uint32_t tgid)
+{
+	uint8_t is_one;
+
+	return !bpf_map_lookup_elem(bpf_map__fd(skel->maps.followed_processes), &tgid, &is_one);
+}
+
+/* Whether a process is in the followed cgroup or below it now: the line "0::/PATH" of its cgroup file. */
+static bool is_in_cgroup(uint32_t tgid)
+{
+	char name[48], line[PATH_MAX + 8];
+	size_t length = strlen(below_root);
+	bool is_in = false;
+	FILE *in;
+
+	snprintf(name, sizeof(name), "/proc/%u/cgroup", tgid);
+	in = fopen(name, "re");
+	while (in && fgets(line, sizeof(line), in)) {
+		if (strncmp(line, "0::", 3))
+			continue;
+		line[strcspn(line, "\n")] = 0;
+		is_in = !strncmp(line + 3, below_root, length) &&
+			(!line[3 + length] || line[3 + length] == '/' || length == 1);
+		break;
+	}
+	if (in)
+		fclose(in);
+	return is_in;
 }
 
 bool followed_has(uint32_t tgid)
 {
-	uint8_t is_one;
-
-	return skel &&
-	       !bpf_map_lookup_elem(bpf_map__fd(skel->maps.followed_processes), &tgid, &is_one);
+	if (skel)
+		return has_process(tgid);
+	return below_root[0] && is_in_cgroup(tgid);
 }
 
 /* The state letter and the parent of a process, of proc(5)'s stat. False: there is none. */
@@ -95,7 +129,7 @@ static bool add_children(void)
 	while (proc && (entry = readdir(proc))) {
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		if (read_stat(entry->d_name, &state, &parent) && followed_has(parent) &&
+		if (read_stat(entry->d_name, &state, &parent) && has_process(parent) &&
 		    add((uint32_t)strtoul(entry->d_name, NULL, 10)))
 			is_more = true;
 	}
@@ -140,6 +174,27 @@ static int open_cgroup(void)
 	return 0;
 }
 
+/* Finds the cgroup's path below the root of cgroup2, as /proc/PID/cgroup has it. */
+static void find_below_root(void)
+{
+	char line[2 * PATH_MAX], point[PATH_MAX];
+	FILE *in = fopen("/proc/self/mountinfo", "re");
+	size_t length;
+
+	while (in && fgets(line, sizeof(line), in)) {
+		if (!strstr(line, " - cgroup2 ") ||
+		    sscanf(line, "%*s %*s %*s %*s %4095s", point) != 1)
+			continue;
+		length = strlen(point);
+		if (strncmp(path, point, length) || (path[length] && path[length] != '/'))
+			continue;
+		snprintf(below_root, sizeof(below_root), "%s", path[length] ? path + length : "/");
+		break;
+	}
+	if (in)
+		fclose(in);
+}
+
 int followed_open(struct options *options)
 {
 	if (options->follow_pid)
@@ -149,6 +204,7 @@ int followed_open(struct options *options)
 	path = options->follow_cgroup;
 	if (open_cgroup())
 		return fail(path, strerror(errno));
+	find_below_root();
 	options->cgroup_fd = cgroup_fd;
 	return 0;
 }
@@ -173,14 +229,36 @@ void followed_note_map(int fd)
 		maps[map_count++] = fd;
 }
 
+/* Whether a process is in the cgroup or below it (cgroup.events). A kernel without that file: yes. */
+static bool is_populated(void)
+{
+	char text[256];
+	int fd = openat(cgroup_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0)
+		return true;
+	text[length] = 0;
+	return !strstr(text, "populated 0");
+}
+
+static void note_gone(bool is_there, uint64_t now_ns)
+{
+	if (is_there)
+		gone_ns = 0;
+	else if (!gone_ns)
+		gone_ns = now_ns;
+}
+
 static void look_at_cgroup(uint64_t now_ns)
 {
 	struct stat status;
 	uint32_t zero = 0;
 
 	if (stat(path, &status)) {
-		if (!gone_ns)
-			gone_ns = now_ns;
+		note_gone(false, now_ns);
 		return;
 	}
 	if (status.st_ino != inode && !open_cgroup()) {
@@ -189,30 +267,29 @@ static void look_at_cgroup(uint64_t now_ns)
 			if (bpf_map_update_elem(maps[i], &zero, &cgroup_fd, BPF_ANY))
 				fail(path, strerror(errno));
 	}
-	gone_ns = 0;
+	if (now_ns - looked_ns < LOOK_EVERY_NS)
+		return;
+	looked_ns = now_ns;
+	note_gone(is_populated(), now_ns);
 }
 
+/* Looks for one that runs: usually the first. */
 static void look_at_processes(uint64_t now_ns)
 {
 	int fd = bpf_map__fd(skel->maps.followed_processes);
 	uint32_t key, *before = NULL;
-	uint64_t count = 0, zombies = 0;
+	bool is_there = false;
 
 	if (now_ns - looked_ns < LOOK_EVERY_NS)
 		return;
 	looked_ns = now_ns;
-	while (count < FOLLOWED_PROCESSES && !bpf_map_get_next_key(fd, before, &key)) {
+	for (int i = 0; i < FOLLOWED_PROCESSES && !is_there; i++) {
+		if (bpf_map_get_next_key(fd, before, &key))
+			break;
 		before = &key;
-		count++;
-		if (count <= ZOMBIES_MOST)
-			zombies += is_zombie(key);
+		is_there = !is_zombie(key);
 	}
-	if (count > most_processes)
-		most_processes = count;
-	if (count > zombies)
-		gone_ns = 0;
-	else if (!gone_ns)
-		gone_ns = now_ns;
+	note_gone(is_there, now_ns);
 }
 
 void followed_tick(uint64_t now_ns)
@@ -230,9 +307,9 @@ void followed_write(FILE *out)
 			(unsigned long long)restarts, (unsigned long long)gone_ns);
 	else if (skel)
 		fprintf(out,
-			",\"workload\":{\"processes_most\":%llu,\"gone_ns\":%llu,\"lost\":{\"no room for a child\":%llu}}",
-			(unsigned long long)most_processes, (unsigned long long)gone_ns,
-			(unsigned long long)skel->bss->followed_lost);
+			",\"workload\":{\"gone_ns\":%llu,\"lost\":{\"no room for a process\":%llu}}",
+			(unsigned long long)gone_ns,
+			(unsigned long long)(skel->bss->followed_lost + left_out));
 }
 
 void followed_close(void)

@@ -24,7 +24,7 @@ bool followed_share(const struct options *options, struct bpf_map *map);
 void followed_note_map(int fd);
 /* Whether an object could not get the map: nothing may be recorded then. */
 bool followed_failed(void);
-/* Whether a process is followed by its number. */
+/* Whether a process is followed: by its number, or as it is in the cgroup now. */
 bool followed_has(uint32_t tgid);
 /* Looks whether it is still there, every DRAIN_MS. */
 void followed_tick(uint64_t now_ns);

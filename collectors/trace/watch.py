@@ -126,7 +126,7 @@ def _say_how_it_went(context: RunContext, followed: Followed) -> None:
     except (OSError, ValueError, RecursionError):
         return  # the recorder was killed: the run says so
     facts: dict[str, Any] = run.facts["workload"]["follow"]
-    facts |= {name: found.get(name) for name in ("restarts", "processes_most", "gone_ns")}
+    facts |= {name: found.get(name) for name in ("restarts", "gone_ns")}
     if facts["gone_ns"]:
         after_s = (facts["gone_ns"] - run.facts["clock"]["workload_start_ns"]) / 1e9
         context.warn(f"{followed.name} ended after {max(after_s, 0.0):.1f} s of the watch")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -11,13 +12,16 @@ from typing import Any
 
 import pytest
 
+from collectors.host import followed
 from collectors.host.followed import Followed, find
 from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk
-from tests.collectors.recording import Recording, cgroup, needs_btf, recording, run_inside
+from tests.collectors.recording import Recording, cgroup, needs_btf, read_table, recording, run_inside
 from tests.collectors.sessions import Job
 from tests.marks import needs_root
+from workloads.cgroup import Layout
 from workloads.cli.follow_options import Follow
-from workloads.system.errors import MachineError
+from workloads.cli.parse import parse
+from workloads.system.errors import MachineError, OptionError
 
 BLOCK = 4096
 
@@ -44,16 +48,16 @@ def dd(disk: LoopDisk, blocks: int) -> list[str]:
 @needs_root
 @needs_btf
 def test_bytes_of_the_followed_cgroup_and_those_below_are_the_workloads(tmp_path: Path) -> None:
-    with loop_disk(tmp_path / "disk", 64 * MIB) as disk, cgroup() as followed, cgroup() as other:
-        below = followed / "below"
+    with loop_disk(tmp_path / "disk", 64 * MIB) as disk, cgroup() as service, cgroup() as other:
+        below = service / "below"
         below.mkdir()
-        words = ("--disk", disk.name, "--collect", "block", "--follow-cgroup", str(followed))
+        words = ("--disk", disk.name, "--collect", "block", "--follow-cgroup", str(service))
         with recording(tmp_path / "out", *words) as run:
-            for folder, blocks in ((followed, 301), (other, 77), (below, 13)):
+            for folder, blocks in ((service, 301), (other, 77), (below, 13)):
                 assert run_inside(folder, dd(disk, blocks)).wait(timeout=60) == 0
         remove(below)
     assert bytes_of_workload(run) == {True: 314 * BLOCK, False: 77 * BLOCK}
-    assert losses(run) == {"restarts": 0, "gone_ns": 0}
+    assert losses(run)["restarts"] == 0
 
 
 @needs_root
@@ -73,7 +77,7 @@ def test_cgroup_that_is_made_anew_is_followed_on(tmp_path: Path) -> None:
             assert run_inside(service, dd(disk, 30)).wait(timeout=60) == 0
         remove(service)
     assert bytes_of_workload(run) == {True: 130 * BLOCK, False: 50 * BLOCK}
-    assert losses(run) == {"restarts": 1, "gone_ns": 0}
+    assert losses(run)["restarts"] == 1
 
 
 @needs_root
@@ -96,7 +100,7 @@ def test_a_followed_process_takes_its_children_along(tmp_path: Path) -> None:
     # A child that had begun before the recording, two writes of it, and two of the shell.
     assert bytes_of_workload(run) == {True: 80 * BLOCK, False: 77 * BLOCK}
     found = losses(run)
-    assert found["lost"] == {"no room for a child": 0}
+    assert found["lost"] == {"no room for a process": 0}
     assert found["gone_ns"] > 0
 
 
@@ -120,6 +124,62 @@ def test_watch_follows_a_process_and_says_when_it_ended(tmp_path: Path) -> None:
     assert (follow["word"], follow["pid"]) == ("PID", shell.pid)
     assert follow["gone_ns"] > facts["clock"]["workload_start_ns"]
     assert any("ended after" in warning for warning in facts["warnings"])
+
+
+@needs_root
+@needs_btf
+@pytest.mark.parametrize("word", ["UNIT", "CGROUP"])
+def test_watch_of_a_unit_has_its_bytes_and_its_sleeping_thread(tmp_path: Path, word: str) -> None:
+    """A process that sleeps all the time is the unit's, too: it never ran while recorded."""
+    with loop_disk(tmp_path / "disk", 64 * MIB) as disk, cgroup() as above:
+        service = above / f"seekmeter-test-{os.getpid()}.service"
+        service.mkdir()
+        sleeper = run_inside(service, ["sleep", "300"])
+        try:
+            value = service.name.removesuffix(".service") if word == "UNIT" else str(service)
+            words = {"DEV": disk.name, "SECS": "4", "COLLECT": "block threads", word: value}
+            job = Job("watch", tmp_path / "run", None, **words)
+            job.until("watch")
+            assert run_inside(service, dd(disk, 60)).wait(timeout=60) == 0
+            assert run_inside(above, dd(disk, 25)).wait(timeout=60) == 0
+            assert job.end() == 0, job.said
+        finally:
+            sleeper.kill()
+            sleeper.wait()
+            remove(service)
+    raw = tmp_path / "run/raw/recorder"
+    rows = read_table(raw / "block.rec")[1]
+    assert int(rows["bytes"][rows["in_workload"] == 1].sum()) == 60 * BLOCK
+    assert int(rows["bytes"][rows["in_workload"] == 0].sum()) == 25 * BLOCK
+    threads = [json.loads(line) for line in (raw / "thread.jsonl").read_text().splitlines()]
+    roles = {line["role"] for line in threads if line["tid"] == sleeper.pid}
+    assert roles == {"workload"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"UNIT": "a/b"}, "not a unit's name"),
+        ({"CGROUP": "x.service"}, "is not a path"),
+        ({"CGROUP": "/a/../b"}, "is not a path"),
+        ({"PID": "-1"}, "is not a process"),
+        ({"PID": "99999999999"}, "is not a process"),
+        ({"PID": "1", "UNIT": "x"}, "contradicts"),
+        ({"PID": "1", "SECS": "0"}, "PID contradicts SECS=0"),
+        ({"PID": "1", "UNTIL": "signal"}, "PID contradicts UNTIL"),
+    ],
+)
+def test_words_that_make_no_sense_are_refused(words: dict[str, str], said: str) -> None:
+    given = {"DEV": "vda", **words}
+    env = {f"SEEKMETER_{name}": text for name, text in given.items()} | {"SEEKMETER_WORDS": " ".join(given)}
+    with pytest.raises(OptionError, match=said):
+        parse(env, "watch", {"block": True})
+
+
+def test_a_machine_without_cgroup2_names_the_other_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed, "find_layout", lambda: Layout(None, {}))
+    with pytest.raises(MachineError, match="follow a process, PID="):
+        find(Follow("UNIT", "nginx"))
 
 
 @needs_root

@@ -34,10 +34,14 @@ def parse_follow(word: str, text: str) -> dict[str, object]:
     return {"follow": Follow(word, text)}
 
 
-def check_follow(given: Mapping[str, str]) -> None:
+def check_follow(given: Mapping[str, str], secs: float) -> None:
     """Refuse words that make no sense together. Raises OptionError."""
     words = [word for word in WORDS if word in given]
     if len(words) > 1:
         raise OptionError(f"{words[1]} contradicts {words[0]}: a watch follows one; drop one")
+    if words and not secs:
+        raise OptionError(
+            f"{words[0]} contradicts SECS=0, whose windows begin anew: give SECS=, or leave it out"
+        )
     if words and "UNTIL" in given:
         raise OptionError(f"{words[0]} contradicts UNTIL, which watches the whole disk: drop one")

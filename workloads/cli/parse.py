@@ -89,7 +89,7 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
     if job == "watch" and options.dev is None:
         raise OptionError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
     if job == "watch":
-        check_follow(given)
+        check_follow(given, options.secs)
         check_watch(given, options.until, options.collect)
     if "EVERY" in given and options.secs:
         raise OptionError("EVERY is the length of a window of SECS=0: add SECS=0, or leave it out")
