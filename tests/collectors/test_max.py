@@ -43,7 +43,8 @@ def check(run: Run) -> None:
     losses = json.loads((run.path / "losses.json").read_text())
     state = losses["collectors"]["block"]
     assert state["seen"] == state["recorded"] + sum(state["lost"].values())
-    assert sum(state["lost"].values()) == state["lost"].get("no room", 0)
+    # Under heavy interrupts the kernel skips a program now and then: such issues are counted apart.
+    assert sum(state["lost"].values()) == state["lost"].get("no room", 0) + state["lost"]["issue not seen"]
     if run.facts["workload"]["name"] == "watch":
         assert losses["recorder"]["room"]["met"] is None
         assert "no room" not in state["lost"]
