@@ -19,6 +19,7 @@
 #include "recorder/clock.h"
 #include "recorder/options.h"
 #include "recorder/rec_file.h"
+#include "recorder/rec_layout.h"
 #include "recorder/registry.h"
 
 #define TEXT_BYTES 65536 /* the first line of /proc/stat is needed, which has a line per CPU */
@@ -300,19 +301,15 @@ static int open_table(const struct options *options)
 
 	if (!out)
 		return -1;
+	rec_layout_begin(out, options, "counter", sizeof(struct counter_record));
 	fprintf(out,
-		"{\"table\":\"counter\",\"record_bytes\":%zu,\"byte_order\":\"%s\",\"clock\":\"CLOCK_MONOTONIC\","
-		"\"bin_ns\":%llu,\"fields\":["
 		"{\"name\":\"t_ns\",\"offset\":%zu,\"bytes\":8,\"type\":\"u64\"},"
 		"{\"name\":\"value\",\"offset\":%zu,\"bytes\":8,\"type\":\"i64\"},"
 		"{\"name\":\"dev\",\"offset\":%zu,\"bytes\":4,\"type\":\"u32\"},"
 		"{\"name\":\"name\",\"offset\":%zu,\"bytes\":2,\"type\":\"u16\",\"enum\":\"counter_name\"}],"
 		"\"enums\":{\"counter_name\":{",
-		sizeof(struct counter_record),
-		__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big",
-		(unsigned long long)options->bin_ns, offsetof(struct counter_record, t_ns),
-		offsetof(struct counter_record, value), offsetof(struct counter_record, dev),
-		offsetof(struct counter_record, name));
+		offsetof(struct counter_record, t_ns), offsetof(struct counter_record, value),
+		offsetof(struct counter_record, dev), offsetof(struct counter_record, name));
 	for (int i = 0; i < NAME_COUNT; i++)
 		fprintf(out, "%s\"%d\":\"%s\"", i ? "," : "", i, names[i]);
 	fputs("}}}", out);

@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Answers of windows: analysis makes one at a time, in a process of low priority, while recording goes on."""
 
-import contextlib
-import os
-import signal
-import subprocess
-import tempfile
 from dataclasses import dataclass
 
+from collectors.host.background import Background
 from collectors.live.windows import Window
 from collectors.privilege.sudo import command_of
-from workloads.system.visible import visible
 
-_BYTES_MOST = 64 << 10  # of the text; an answer has at most 40 lines of 80 characters
-_PATIENCE_SECONDS = 5.0
 _PRIORITY = ("nice", "-n", "19")  # the watched programs come first
 ANSWER = (*_PRIORITY, *command_of("analysis", "answer"))
 
@@ -31,8 +24,7 @@ class Answers:
 
     def __init__(self, command: tuple[str, ...] = ANSWER) -> None:
         self._command = command
-        self._process: subprocess.Popen[bytes] | None = None
-        self._text = tempfile.TemporaryFile()  # noqa: SIM115 (of one answer after the other)
+        self._maker = Background()
         self._window: Window | None = None
         self._next: Window | None = None
         self.skipped = 0
@@ -50,50 +42,31 @@ class Answers:
 
     def poll(self) -> Answer | None:
         """Return an answer that is there now."""
-        if self._process is None or self._window is None or self._process.poll() is None:
+        made = self._maker.poll()
+        if made is None or self._window is None:
             return None
-        answer = Answer(self._window, self._read(self._process.returncode))
-        self._process = self._window = None
+        answer = Answer(self._window, _lines(*made))
+        self._window = None
         self._start()
         return answer
 
     def last(self) -> Answer | None:
         """Wait for the answer that is being made, and return it; those that were not begun are left out."""
         self._next = None
-        if self._process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_PATIENCE_SECONDS)
+        self._maker.wait()
         return self.poll()
 
     def close(self) -> None:
         """End what runs."""
-        if self._process is not None:
-            # Its own group, as ^C on a terminal: half-written files are removed.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGINT)
-            try:
-                self._process.wait(_PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._text.close()
+        self._maker.close()
 
     def _start(self) -> None:
-        if self._process is not None or self._next is None:
+        if self._maker.runs or self._next is None:
             return
         self._window, self._next = self._next, None
-        self._text.seek(0)
-        self._text.truncate()
-        self._process = subprocess.Popen(
-            [*self._command, str(self._window.path)],
-            stdin=subprocess.DEVNULL,
-            stdout=self._text,
-            stderr=self._text,
-            start_new_session=True,  # ^C is for the windows: an answer that is nearly there comes still
-        )
+        self._maker.start([*self._command, str(self._window.path)])
 
-    def _read(self, code: int) -> list[str]:
-        self._text.seek(0)
-        text = visible(self._text.read(_BYTES_MOST).decode(errors="replace"))
-        lines = text.rstrip("\n").split("\n")
-        return lines if code == 0 else [f"no answer (exit code {code}):", *lines[-5:]]
+
+def _lines(code: int, text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines if code == 0 else [f"no answer (exit code {code}):", *lines[-5:]]

@@ -96,6 +96,16 @@ static int write_enum(FILE *out, const struct btf *btf, const char *name)
 	return 0;
 }
 
+void rec_layout_begin(FILE *out, const struct options *options, const char *table,
+		      size_t record_bytes)
+{
+	fprintf(out,
+		"{\"table\":\"%s\",\"record_bytes\":%zu,\"byte_order\":\"%s\",\"clock\":\"CLOCK_MONOTONIC\","
+		"\"bin_ns\":%llu,\"fields\":[",
+		table, record_bytes, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big",
+		(unsigned long long)options->bin_ns);
+}
+
 static int describe(FILE *out, const struct options *options, const char *table,
 		    const struct btf *btf, const char *struct_name, const char *flag_enum,
 		    size_t *record_bytes)
@@ -109,11 +119,7 @@ static int describe(FILE *out, const struct options *options, const char *table,
 		return -1;
 	type = btf__type_by_id(btf, id);
 	*record_bytes = type->size;
-	fprintf(out,
-		"{\"table\":\"%s\",\"record_bytes\":%u,\"byte_order\":\"%s\",\"clock\":\"CLOCK_MONOTONIC\","
-		"\"bin_ns\":%llu,\"fields\":[",
-		table, type->size, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big",
-		(unsigned long long)options->bin_ns);
+	rec_layout_begin(out, options, table, type->size);
 	for (int i = 0; i < btf_vlen(type); i++) {
 		const struct btf_member *member = btf_members(type) + i;
 		struct member_type shape;

@@ -15,6 +15,7 @@
 #include "fail.h"
 #include "options.h"
 #include "rec_file.h"
+#include "rec_layout.h"
 #include "registry.h"
 
 #define LATE_NS (50 * NS_PER_MS) /* so late a time bin is emptied at most, usually */
@@ -107,12 +108,7 @@ static int open_table(const struct options *options)
 
 	if (!out)
 		return -1;
-	fprintf(out,
-		"{\"table\":\"second\",\"record_bytes\":%zu,\"byte_order\":\"%s\",\"clock\":\"CLOCK_MONOTONIC\","
-		"\"bin_ns\":%llu,\"fields\":[",
-		sizeof(struct second_record),
-		__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big",
-		(unsigned long long)options->bin_ns);
+	rec_layout_begin(out, options, "second", sizeof(struct second_record));
 	for (size_t i = 0; i < sizeof(longs) / sizeof(longs[0]); i++)
 		fprintf(out, "{\"name\":\"%s\",\"offset\":%zu,\"bytes\":8,\"type\":\"u64\"},",
 			longs[i].name, longs[i].offset);
