@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,15 +119,17 @@ class Run:
 class Job:
     """A running trace or watch, started as by the Makefile, in its own process group. said: its stderr."""
 
-    def __init__(self, job: str, out: Path, path: Path | None = None, **options: str) -> None:
-        """Start the job with these make variables. path: a directory that comes first in PATH."""
+    def __init__(
+        self, job: str, out: Path, path: Path | None = None, under: Sequence[str] = (), **options: str
+    ) -> None:
+        """Start the job with these make variables, under a command. path: a directory, first in PATH."""
         given = {**options, "OUT": str(out)}
         self.run = Run(out)
         self._mark = f"SESSION_TEST_MARK={uuid.uuid4()}"
         name, _, value = self._mark.partition("=")
         search = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
         self.process = subprocess.Popen(
-            [python_of(TREE), "-m", "collectors", job],
+            [*under, python_of(TREE), "-m", "collectors", job],
             cwd=TREE,
             env={
                 **os.environ,
@@ -213,9 +215,9 @@ class Job:
         return left
 
 
-def finished(out: Path, **options: str) -> Job:
-    """Run a trace to its end. It must succeed and leave nothing behind."""
-    started = Job("trace", out, None, **options)
+def finished(out: Path, under: Sequence[str] = (), **options: str) -> Job:
+    """Run a trace to its end, under a command if one is given. It must succeed and leave nothing behind."""
+    started = Job("trace", out, None, under, **options)
     code = started.end()
     assert code == 0, started.said
     assert started.printed == f"{out}\n"

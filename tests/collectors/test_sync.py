@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,9 +42,28 @@ def written_bytes(disk: LoopDisk) -> int:
 
 def test_fresh_file_system_leaves_others_dirty(dirty: tuple[LoopDisk, Path], tmp_path: Path) -> None:
     disk, _ = dirty
-    before = written_bytes(disk)
-    job = finished(tmp_path / "run", FS="ext4", DISK="ram", SIZE="64M", CMD=":", COLLECT="none")
-    assert written_bytes(disk) - before < MIB
+    calls = tmp_path / "calls"
+    # Bytes alone would not say who wrote them back: another program's sync() may come meanwhile.
+    strace = [
+        "strace",
+        "--follow-forks",
+        "--decode-fds=path",
+        "--seccomp-bpf",
+        "--quiet=all",
+        "--signal=none",
+    ]
+    strace += ["--trace=sync,syncfs", f"--output={calls}"]
+    with dirty_disk(tmp_path / "beside") as (beside, _):
+        before = [written_bytes(one) for one in (disk, beside)]
+        job = finished(tmp_path / "run", strace, FS="ext4", DISK="ram", SIZE="64M", CMD=":", COLLECT="none")
+        is_written, is_beside = (
+            written_bytes(one) - begin >= MIB for one, begin in zip((disk, beside), before, strict=True)
+        )
+    synced = re.findall(r"(\w+)\(\d+<(.*)>", calls.read_text())
+    assert " sync(" not in calls.read_text()
+    assert synced
+    assert [name for _, name in synced if Path(name).is_relative_to(tmp_path)] == []
+    assert not is_written or is_beside
     assert job.run.facts["filesystem"]["synced_before"] is True
     assert job.run.facts["machine"]["dirty_bytes_at_start"] >= 2 * MIB
 
