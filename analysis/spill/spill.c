@@ -22,7 +22,7 @@
 #define FILES_MOST     4096
 #define ALL_BYTES_MOST (64ULL << 30) /* of all files: what a stranger's run may claim */
 #define SPARE_BYTES    (1ULL << 30)  /* left free on the file system */
-#define POLL_US	       10000	     /* a fast pass over arrays touches some 50 MB in this time */
+#define POLL_US	       2000	     /* a pass over cached arrays touches some 50 MB in this time */
 #define HANDLER_NAME   127
 
 /* PyDataMem_Handler of numpy's C interface, version 1 */

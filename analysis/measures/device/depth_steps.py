@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from analysis.measures.common.sort import sorted_times
 from analysis.tables.block import parts
 from analysis.tables.store import I64
 
@@ -27,7 +28,7 @@ def in_order(times: I64, among: npt.NDArray[np.bool_]) -> I64:
         for at in parts(chosen_times.size - 1)
     ):
         return chosen_times
-    return np.sort(chosen_times, kind="stable")  # timsort: nearly in order they are sorted five times as fast
+    return sorted_times(times, among)
 
 
 def steps(begin: I64, end: I64, zero_ns: int) -> Iterator[tuple[I64, I64]]:
