@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import signal
+import struct
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -183,6 +188,63 @@ def limited(limit_bytes: int) -> Iterator[Path]:
         group.rmdir()
 
 
+def recorded(run: Path) -> Iterator[tuple[int, ...]]:
+    """Op, class, sector, bytes, queue, issue and completion time of each row, read without the analysis."""
+    rows = struct.Struct("<QQQQQ8xI4x4x4x4x4x2x2xBB1x1x16x")
+    with (run / "raw/recorder/block.rec").open("rb") as file:
+        file.seek(16 + struct.unpack("<8xI4x", file.read(16))[0])
+        while part := file.read(rows.size * 10_000):
+            for queue, _, issue, complete, sector, size, op, kind in rows.iter_unpack(part):
+                yield op, kind, sector, size, queue, issue, complete
+
+
+def in_ns(text: str) -> float:
+    number, unit = text.split()
+    return float(number) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
+
+
+def check_with_slow_reference(run: Path) -> None:
+    """Requests by class, seeks and percentiles in detail.txt are those that a plain program finds."""
+    requests: Counter[tuple[int, int]] = Counter()
+    times: dict[tuple[int, str], list[int]] = defaultdict(list)
+    moved: list[tuple[int, int, int, int]] = []
+    (first, end), *_ = json.loads((run / "run.json").read_text())["filesystem"]["geometry"]["journal"]
+    journal = range(first, end)
+    for op, kind, sector, size, queue, issue, complete in recorded(run):
+        requests[op, 3 if sector in journal else kind] += 1
+        times[op, "Q2D"].append(issue - queue)
+        times[op, "D2C"].append(complete - issue)
+        times[op, "Q2C"].append(complete - queue)
+        if op in (0, 1):
+            moved.append((issue, len(moved), sector, sector + size // 512))
+    moved.sort()
+    seeks = sum(abs(after[2] - before[3]) > 128 for before, after in pairwise(moved))
+    text = (run / "detail.txt").read_text()
+    found = re.findall(r"^  (read|write) +(data|metadata|journal) +([\d,]+) ", text, re.MULTILINE)
+    assert {(op, kind): int(count.replace(",", "")) for op, kind, count in found} == {
+        (("read", "write")[op], ("unknown", "data", "metadata", "journal")[kind]): count
+        for (op, kind), count in requests.items()
+        if op in (0, 1)
+    }
+    assert re.search(rf"^  all +{len(moved):,} +{seeks:,} ", text, re.MULTILINE)
+    latency = text.partition("REQUEST LATENCY")[2].partition("QUEUE DEPTH")[0]
+    names = ("read", "write", "discard", "flush")
+    op, checked = -1, 0
+    for line in latency.splitlines():
+        words = re.match(r"  (\w*) +(Q2D|D2C|Q2C) ", line)
+        if not words:
+            continue  # of one class
+        if words[1]:
+            op = names.index(words[1])
+        values = sorted(times[op, words[2]])
+        shown = re.findall(r"[\d.]+ (?:ns|us|ms|s)\b", line)
+        for pct, value in zip((50, 90, 99, 99.9, 100), shown, strict=True):
+            exact = values[max(math.ceil(len(values) * pct / 100), 1) - 1]
+            assert in_ns(value) == pytest.approx(exact, rel=0.005), (line, exact, pct)
+            checked += 1
+    assert checked == 4 * 3 * 5
+
+
 @pytest.mark.root
 @pytest.mark.long
 @pytest.mark.parametrize("is_in_files", [True, False])
@@ -195,6 +257,8 @@ def test_report_of_a_large_run_fits_in_little_memory(tmp_path: Path, is_in_files
             process.communicate()
         # In memory its arrays are 80 bytes a request: the kernel ends the process, or one that it forked.
         assert (process.returncode == 0) is is_in_files
+    if is_in_files:
+        check_with_slow_reference(run)
 
 
 @pytest.mark.long
