@@ -186,8 +186,14 @@ static __always_inline struct thread_time_sum *cell_of(struct thread_slot *slot,
 						       const struct thread_time_key *key, u64 bin,
 						       struct thread_counts *count)
 {
-	struct thread_cell *cell = &slot->cells[cell_index(key)];
+	u32 index = cell_index(key);
+	struct thread_cell *cell;
 
+	/* clang 19 takes the state itself as the index where it is 0, which the verifier does not know any more. */
+	barrier_var(index);
+	if (index >= THREAD_CELLS)
+		index = 0;
+	cell = &slot->cells[index];
 	if (slot->cells_bin != bin) {
 		send_cells(slot, count);
 		slot->cells_bin = bin;
