@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,25 @@ def test_doctor_asks_for_root_where_tracefs_is_closed(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     remedies = {check.remedy for check in doctor.script_checks() if check.name in our_scripts()}
     assert remedies == {"run on the host"}
+
+
+@pytest.mark.parametrize("is_source", [True, False])
+@pytest.mark.parametrize("is_set_up", [True, False])
+def test_doctor_asks_for_what_the_tree_lacks(
+    is_source: bool, is_set_up: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installation compiles nothing. The mark in .venv is that of setup_venv.sh."""
+    monkeypatch.setattr(doctor, "TREE", tmp_path)
+    monkeypatch.setattr(doctor, "BUNDLED", False)
+    monkeypatch.setattr(doctor, "_on_path", lambda program: program != "clang")
+    if is_source:
+        (tmp_path / "Makefile").touch()
+    if is_set_up:
+        script = (Path(doctor.__file__).parent / "front/setup_venv.sh").read_text()
+        mark = re.search(r"^echo \S+ >(\.venv/\S+)$", script, re.MULTILINE)
+        assert mark is not None
+        (tmp_path / ".venv").mkdir()
+        (tmp_path / mark[1]).touch()
+    lacks = ["clang"] * is_source + [".venv"] * (not is_set_up)
+    (setup,) = (check for check in doctor.tool_checks() if check.name == "setup")
+    assert setup.why.startswith(f"not installed: {', '.join(lacks)}") if lacks else setup.why == "done"
