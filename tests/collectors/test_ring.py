@@ -157,6 +157,54 @@ def test_windows_follow_each_other_until_there_are_enough(tmp_path: Path) -> Non
 
 
 @needs_root
+def test_firing_within_after_moves_no_end_but_the_gap(tmp_path: Path) -> None:
+    """A second trigger while the first one's window is open is counted; the gap begins with it."""
+    after_ns, gap_ns = SECOND_NS, SECOND_NS
+    with loop_disk(tmp_path / "image", 64 * MIB) as disk, tmpfs(tmp_path / "ring", "64M") as ring:
+        words = ("--after-ns", str(after_ns), "--gap-ns", str(gap_ns), "--times", "2")
+        with ring_recording(ring, disk, 1.2, 32 * MIB, *words) as run:
+            time.sleep(0.5)
+            first_ns = fire(run)
+            (firing,) = wait_for_line(ring, "fired")
+            while time.monotonic_ns() < first_ns + after_ns - SECOND_NS // 5:
+                time.sleep(0.01)
+            second_ns = fire(run)
+            (kept,) = wait_for_line(ring, "kept")
+            assert after_ns <= kept["to_ns"] - firing["ns"] < after_ns + LATE_NS
+            (rearmed,) = wait_for_line(ring, "rearmed_ns")
+            assert rearmed["ignored"] == 1
+            assert gap_ns <= rearmed["rearmed_ns"] - second_ns < gap_ns + 3 * LATE_NS
+            assert len(flight(ring, "fired")) == 1
+            fire(run)
+            assert run.process.wait(30) == 0
+            run.stopped_ns = time.monotonic_ns()
+        assert [line["kept"] for line in flight(ring, "kept")] == [1, 2]
+
+
+@needs_root
+def test_lasting_condition_fires_once_and_holds_the_gap_off(tmp_path: Path) -> None:
+    """Requests ended for three times the gap: armed again a gap after the last one, not before."""
+    gap_ns = SECOND_NS
+    fio = ["--rw=randread", "--bs=4k", "--ioengine=libaio", "--iodepth=8", "--time_based", "--runtime=3"]
+    with loop_disk(tmp_path / "image", 64 * MIB) as disk, tmpfs(tmp_path / "ring", "64M") as ring:
+        words = ("--trigger", "request:1", "--after-ns", "300000000", "--gap-ns", str(gap_ns), "--times", "2")
+        with ring_recording(ring, disk, 1.2, 32 * MIB, *words) as run:
+            load(disk, *fio)
+            ended_ns = time.monotonic_ns()
+            assert len(flight(ring, "fired")) == 1
+            assert not flight(ring, "rearmed_ns")
+            (rearmed,) = wait_for_line(ring, "rearmed_ns")
+            # fio ends, and its requests before, a moment before it is known here.
+            assert -LATE_NS < rearmed["rearmed_ns"] - ended_ns - gap_ns < 3 * LATE_NS
+            assert rearmed["ignored"] == 0
+            load(disk, *fio)
+            assert run.process.wait(30) == 0
+            run.stopped_ns = time.monotonic_ns()
+        assert [line["kind"] for line in flight(ring, "fired")] == ["request", "request"]
+        assert [line["kept"] for line in flight(ring, "kept")] == [1, 2]
+
+
+@needs_root
 def test_stop_before_the_end_of_after_keeps_what_there_is(tmp_path: Path) -> None:
     with loop_disk(tmp_path / "image", 64 * MIB) as disk, tmpfs(tmp_path / "ring", "64M") as ring:
         reads = KnownReads(disk, 64 * MIB, 0.001)
