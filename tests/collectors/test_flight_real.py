@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
+import secrets
 import signal
 import subprocess
 import sys
@@ -12,12 +15,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from tests.collectors.flights import Flight, flight_of, rings_left
 from tests.collectors.loop_disk import attached
-from tests.collectors.recording import needs_btf, until_stopped
+from tests.collectors.recording import needs_btf, read_table, until_stopped
 from tests.collectors.sessions import Run
 from tests.collectors.test_flight import salvage
 from tests.marks import needs_root, real_time
@@ -149,6 +153,48 @@ def test_killed_watch_is_kept_by_the_next_command(loop: Path, tmp_path: Path) ->
     begins = [int(line) for line in (tmp_path / "begins").read_text().split()]
     true = [ns for ns in begins if starts[0] <= ns <= starts[-1]]
     assert abs(len(true) - len(starts)) <= 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("turn", range(6))
+def test_watch_killed_at_a_random_moment_is_kept(loop: Path, tmp_path: Path, turn: int) -> None:
+    """Whatever it was doing: filling, waiting for AFTER, copying a window."""
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    watch = Flight(tmp_path, words(loop, KEEP="3s", AFTER="500ms", TIMES="3"))
+    watch.armed()
+    for _ in range(turn % 3):
+        time.sleep(chance.uniform(0, 2.5))
+        watch.fire()
+    time.sleep(chance.uniform(0, 2.5))
+    killed_ns = time.monotonic_ns()
+    watch.kill()
+    said = salvage()
+    assert rings_left() == [], said
+    begins = [int(line) for line in (tmp_path / "begins").read_text().split()]
+    runs = watch.kept
+    assert runs, said
+    assert [run.facts["state"] for run in runs[:-1]] == ["complete"] * (len(runs) - 1)
+    end_ns = runs[-1].facts["clock"]["record_end_ns"]
+    assert killed_ns - end_ns < 1.5 * S  # a second is what the recorder may have in its buffers
+    for run in runs:
+        clock = run.facts["clock"]
+        path = run.path / "raw/recorder/block.rec"
+        rows = np.sort(read_table(path)[1], order="issue_ns") if path.exists() else None
+        # Each has ended before the next begins.
+        whole = [
+            number
+            for number, (begin, after) in enumerate(itertools.pairwise(begins))
+            if clock["record_start_ns"] <= begin and after <= clock["record_end_ns"]
+        ]
+        if whole:
+            assert rows is not None
+            sectors = rows["sector"].tolist()
+            first = sectors.index(whole[0] % 1000 * 8)
+            assert sectors[first : first + len(whole)] == [number % 1000 * 8 for number in whole]
+        run.report()
+        print(f"{run.facts['state']}: {len(whole)} writes of {len(rows) if rows is not None else 0} rows")
 
 
 def test_small_memory_shortens_the_window_and_says_so(loop: Path, tmp_path: Path) -> None:
