@@ -254,6 +254,8 @@ def test_mkfs_option_of_the_file_system_is_taken(fs: str, mkfs: str) -> None:
         ("watch", {"DEV": "loop0", "EVERY": "5"}, "add SECS=0"),
         ("watch", {"DEV": "loop0", "SECS": "0", "EVERY": "0"}, "from 1 to 3600"),
         ("watch", {"FS": "ext3"}, "FS does not fit the job watch"),
+        ("plan", {"UNTIL": "stall > 2s"}, "UNTIL is of watch, which has no plan"),
+        ("plan", {"SECS": "3"}, "plan takes the variables of trace (FS or DIR), sweep, study (STUDY)"),
         ("report", {"FS": "ext3"}, "FS does not fit the job report"),
         ("compare", {}, "add RUNS="),
         (

@@ -131,6 +131,12 @@ def given_words(env: Mapping[str, str], job: str) -> dict[str, str]:
             raise OptionError(f"{name} is not a variable of Seekmeter: {nearest(name, VARIABLES)}")
         if name not in JOB_VARIABLES[job]:
             fits = [other for other, variables in JOB_VARIABLES.items() if name in variables]
+            if job == "plan" and "watch" in fits:
+                raise OptionError(
+                    f"{name} is of watch, which has no plan: it formats and mounts nothing, and ^C ends it;"
+                    " plan takes the variables of trace (FS or DIR), sweep, study (STUDY) and verify"
+                    " (RUN, FINDING)"
+                )
             raise OptionError(
                 f"{name} does not fit the job {job}: leave it out ({name} is for {', '.join(fits)})"
             )
