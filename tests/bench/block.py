@@ -24,6 +24,7 @@ def modes(disk: str) -> Mapping[str, Tracer]:
     """Return the compared tracers by name."""
     return {
         "`block`": partial(tracers.recorder, ["block"], [disk]),
+        "`block`, watch with UNTIL=": partial(tracers.recorder, ["block"], [disk], tracers.RING),
         "all collectors": partial(tracers.recorder, tracers.defaults(), [disk]),
         "`COLLECT=blktrace`": partial(tracers.blktrace_files, disk),
         "blk tracer, output thrown away": partial(tracers.blk_tracer, disk),

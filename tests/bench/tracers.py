@@ -19,8 +19,10 @@ from pathlib import Path
 
 from collectors.blktrace.collector import Blktrace
 from collectors.collector import choices
+from collectors.host.ring import Ring
 from collectors.recorder.process import Recorder
 from tests.bench.paired import Counts
+from tests.collectors.loop_disk import tmpfs
 from workloads.cleanup.janitor import Janitor
 from workloads.system.errors import MachineError, RunError
 
@@ -28,6 +30,15 @@ READY_S = 30
 STOP_S = 60
 TRACEFS = Path("/sys/kernel/tracing")
 BUFFER_KIB = "20000"  # per CPU: enough for 0.1 s without a reader
+# make watch UNTIL='request > 500ms or stall > 10s' with its defaults.
+RING = Ring(
+    keep_ns=60 * 10**9,
+    after_ns=10 * 10**9,
+    times=3,
+    gap_ns=60 * 10**9,
+    ram_bytes=256 << 20,
+    triggers=(("request:500000000", "request > 500ms"), ("stall:10000000000", "stall > 10s")),
+)
 # A line per request, like the record that `block` writes per request.
 BPFTRACE = r"""
 tracepoint:block:block_rq_issue /args->dev == DEV/ { @issued[args->sector] = nsecs; }
@@ -68,11 +79,14 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def recorder(collect: Sequence[str], disks: Sequence[str] = ()) -> Iterator[Counts]:
-    """The recorder as a session runs it. Raises RunError if a collector is off."""
+def recorder(collect: Sequence[str], disks: Sequence[str] = (), ring: Ring | None = None) -> Iterator[Counts]:
+    """The recorder as a session runs it; with a ring, as watch. Raises RunError if a collector is off."""
     counts = Counts()
-    with scratch() as out:
-        running = Recorder(out, collect, disks)
+    with ExitStack() as stack:
+        out = stack.enter_context(scratch())
+        if ring is not None:
+            stack.enter_context(tmpfs(out, str(ring.ram_bytes)))
+        running = Recorder(out, collect, disks, ring=ring)
         try:
             for name, state in running.states.items():
                 if state["state"] != "on":
