@@ -30,6 +30,9 @@ struct {
 	__type(value, struct volume_set);
 } volume_bios SEC(".maps");
 
+/* Sets that took a bio since the recorder cleared this: it looks for old bios in few of the table's 28 MB. */
+u8 volume_taken[VOLUME_SETS];
+
 static __always_inline struct volume_set *volume_set_of(u32 slot)
 {
 	u32 set = slot / VOLUME_WAYS;
@@ -66,9 +69,12 @@ __noinline u32 claim_volume_bio(u64 bio)
 		return NO_SLOT;
 	if (slot != NO_SLOT)
 		return slot | REUSED;
-	for (u32 i = 0; i < VOLUME_WAYS; i++)
-		if (!set->bio[i] && replace(&set->bio[i], 0, bio, false))
+	for (u32 i = 0; i < VOLUME_WAYS; i++) {
+		if (!set->bio[i] && replace(&set->bio[i], 0, bio, false)) {
+			volume_taken[first / VOLUME_WAYS & (VOLUME_SETS - 1)] = 1;
 			return first + i;
+		}
+	}
 	return NO_SLOT;
 }
 

@@ -156,6 +156,7 @@ struct bio {
 	/* before Linux kernel commit 309dca309fc3 ("block: store a block_device pointer in struct bio") (in v5.12) */
 	struct gendisk *bi_disk;
 	u32 bi_opf;
+	u16 bi_flags;
 	u8 bi_status;
 	struct bvec_iter bi_iter;
 	void *bi_private;

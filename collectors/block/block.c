@@ -76,6 +76,7 @@ static bool take_volume(void *record)
 	bio->error = errno_of_status(bio->error);
 	bio->work_id = functions_note_low(bio->work_id);
 	bio->end_io_id = functions_note_low(bio->end_io_id);
+	block_triggers_bio(bio);
 	return true;
 }
 
@@ -309,6 +310,8 @@ static int adapt_to_kernel(void)
 	sees_merge = merge_at >= 0 && merge_at <= 2;
 	skel->rodata->sees_rq_merge = sees_merge;
 	skel->rodata->merge_rq_at = sees_merge ? merge_at : 0;
+	if (have_volumes)
+		skel->rodata->under_way_bit = features_enumerator(btf, "BIO_TRACE_COMPLETION");
 	if (at >= 0 && read_operations(btf))
 		at = -1;
 	btf__free(btf);
@@ -323,6 +326,7 @@ static int adapt_to_kernel(void)
 	    bpf_program__set_autoload(skel->progs.bio_remap, have_volumes) ||
 	    bpf_program__set_autoload(skel->progs.rq_remap, have_volumes) ||
 	    bpf_program__set_autoload(skel->progs.bio_complete, have_volumes) ||
+	    bpf_program__set_autoload(skel->progs.check_bio, have_volumes) ||
 	    bpf_program__set_autoload(skel->progs.task_waking, skel->rodata->have_task_contexts))
 		return collector_off(&state, "report this", "a program can't be left out");
 	return 0;
@@ -360,24 +364,37 @@ static int load(const struct options *options)
 	return 0;
 }
 
-static bool is_under_way(uint32_t slot)
+static bool check(const struct bpf_program *program, uint32_t slot)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, nothing);
 
 	skel->bss->checked_slot = slot;
 	/* Refused: the table alone tells. */
-	return bpf_prog_test_run_opts(bpf_program__fd(skel->progs.check_in_flight), &nothing) ||
+	return bpf_prog_test_run_opts(bpf_program__fd(program), &nothing) ||
 	       skel->bss->checked_is_there;
 }
 
-/* Shows the triggers the requests in flight. */
+static bool is_under_way(uint32_t slot)
+{
+	return check(skel->progs.check_in_flight, slot);
+}
+
+static bool is_bio_under_way(uint32_t slot)
+{
+	return check(skel->progs.check_bio, slot);
+}
+
+/* Shows the triggers the requests in flight, and the bios to volumes. */
 static void show_triggers(void)
 {
 	block_view = (struct block_view){ .slots = inflight,
 					  .slot_count = bpf_map__max_entries(skel->maps.inflight),
+					  .bios = volume_bios,
+					  .bios_taken = skel->bss->volume_taken,
 					  .disks = disks,
 					  .disk_count = disk_count,
-					  .is_under_way = is_under_way };
+					  .is_under_way = is_under_way,
+					  .is_bio_under_way = is_bio_under_way };
 }
 
 static void close_all(void)
@@ -544,6 +561,8 @@ static void write_open_requests(bool idle)
 		record.complete_ns = 0;
 		record.end_by_ns = now;
 		record.error = 0;
+		record.work_id = functions_note_low(record.work_id);
+		record.end_io_id = functions_note_low(record.end_io_id);
 		second_add_request(&record);
 		state.recorded += rec_file_write(file, &state, &record, 1);
 		ended_unseen++;
@@ -551,7 +570,10 @@ static void write_open_requests(bool idle)
 	reason_set(state.notes, "open at the end", idle ? 0 : open);
 }
 
-/* Bios to volumes that are open: rows, as of open requests above. */
+/*
+ * Bios to volumes that are open: rows, as of open requests above. A volume that is suspended counts as idle: it has bios that
+ * nobody has sent down.
+ */
 static void write_open_bios(bool idle)
 {
 	uint64_t open = 0, now = monotonic_ns();
@@ -562,15 +584,18 @@ static void write_open_bios(bool idle)
 
 		if (!set->bio[i % VOLUME_WAYS])
 			continue;
-		open++;
-		if (!idle)
+		if (!idle || is_bio_under_way(i)) {
+			open++;
 			continue;
+		}
 		record.complete_ns = 0;
 		record.end_by_ns = now;
+		record.work_id = functions_note_low(record.work_id);
+		record.end_io_id = functions_note_low(record.end_io_id);
 		state.recorded += rec_file_write(volume_file, &state, &record, 1);
 		volumes_ended_unseen++;
 	}
-	reason_set(state.notes, "volume: open at the end", idle ? 0 : open);
+	reason_set(state.notes, "volume: open at the end", open);
 }
 
 static void drain(bool last)

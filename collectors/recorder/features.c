@@ -103,6 +103,22 @@ bool features_task_storage(void)
 	return works;
 }
 
+int features_enumerator(const struct btf *btf, const char *name)
+{
+	uint32_t types = btf__type_cnt(btf);
+
+	for (uint32_t id = 1; id < types; id++) {
+		const struct btf_type *type = btf__type_by_id(btf, id);
+
+		if (!btf_is_enum(type))
+			continue;
+		for (int i = 0; i < btf_vlen(type); i++)
+			if (!strcmp(btf__name_by_offset(btf, btf_enum(type)[i].name_off), name))
+				return btf_enum(type)[i].val;
+	}
+	return -1;
+}
+
 /* The tracepoint's prototype; NULL: no such tracepoint. Its first parameter is the tracepoint's own data, not a program's. */
 static const struct btf_type *arguments_of(const struct btf *btf, const char *tracepoint)
 {

@@ -21,6 +21,9 @@ bool features_pointer(const struct btf *btf, const char *tracepoint, int positio
 /* How many arguments the tracepoint has; -1: no such tracepoint. */
 int features_arguments(const struct btf *btf, const char *tracepoint);
 
+/* The value of this name in whichever enum of the kernel has it; -1: none does. */
+int features_enumerator(const struct btf *btf, const char *name);
+
 /* True: the kernel's struct has this member. */
 bool features_has_member(const struct btf *btf, const char *struct_name, const char *member);
 /* How many parameters the kernel's function has; -1: no such function. */

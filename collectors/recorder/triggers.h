@@ -6,8 +6,8 @@
  *   --trigger SPEC[=SHOWN]   SPEC as below; SHOWN: the user's words, for display (default: SPEC)
  *
  *   request:NS               a request's time from queue to completion is NS or more: of one in flight (it has reached the
- *                            driver, and fires before it ends), and of each that has ended
- *   stall:NS                 a disk has requests in flight and has completed none for NS
+ *                            driver, and fires before it ends), and of each that has ended; the same of bios to volumes
+ *   stall:NS                 a disk or volume has requests or bios in flight and has completed none for NS
  *   depth:N                  a disk has N requests in flight or more
  *   lock:NS                  a wait for a lock took NS or more; waits count when they end
  *   call:KIND:NS             a call of this kind of table `call`, or of `any` kind, took NS or more, when it has ended
