@@ -5,14 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from analysis import units
 from analysis.measures.flight.normal import Normal, Side, measure
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
+from analysis.rundir.device_number import device_text
 from analysis.rundir.flight import Flight, flight
 from analysis.rundir.run import Run
+from analysis.rundir.stack import read_stack
 from analysis.sections.spec import SectionSpec
-from analysis.tables import second
+from analysis.tables import block, second, volume
+from analysis.tables.block import without_end
 from analysis.tables.load import Tables
 
 DEFINITION = (
@@ -49,6 +54,9 @@ def build_kept_window(run: Run, tables: Tables, results: Results) -> list[Sectio
         section.facts.append(
             ("watched before", f"{units.seconds(before_s)} s, of which only seconds are kept")
         )
+    under_way = _under_way(run, tables, kept.to_ns)
+    if under_way:
+        section.facts.append(("not ended", under_way))
     rows = tables.get(second.TABLE)
     if rows is None or not rows.t_ns.size:
         section.notes.append("what was normal is not known: the run has no table second")
@@ -91,6 +99,33 @@ def _length(kept: Flight) -> str:
     elif after_ns < kept.after_ns - SHORT_NS:
         text += "; the watch ended before"
     return text
+
+
+def _under_way(run: Run, tables: Tables, to_ns: int) -> str:
+    """The requests and bios that were in flight at the window's end; empty: none."""
+    oldest, count = None, 0
+    for table in (tables.get(volume.TABLE), tables.get(block.TABLE)):
+        if table is None:
+            continue
+        rows = without_end(table)
+        count += rows.size
+        if not rows.size:
+            continue
+        at = int(rows[np.argmin(table.queue_ns[rows])])
+        if oldest is None or table.queue_ns[at] < oldest[0].queue_ns[oldest[1]]:
+            oldest = table, at
+    if oldest is None:
+        return ""
+    table, at = oldest
+    names = {node.number: node.name for node in read_stack(run).nodes.values()}
+    number = int(table.dev[at])
+    text = (
+        f"{table.op.labels[table.op.codes[at]]} of {int(table.bytes[at]):,} bytes at sector"
+        f" {int(table.sector[at])} of {names.get(number, device_text(number))} by"
+        f" {table.comm.labels[table.comm.codes[at]]}, {units.ns(to_ns - int(table.queue_ns[at]))} old at the"
+        f" window's end"
+    )
+    return text if count == 1 else f"{text}, the oldest of {count:,}"
 
 
 def _compare(section: Section, normal: Normal, flags: int) -> None:

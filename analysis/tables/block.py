@@ -233,6 +233,16 @@ def parts(rows: int, size: int = 1 << 16) -> Iterator[slice]:
         yield slice(first, min(first + size, rows))
 
 
+def without_end(block: Block) -> npt.NDArray[np.intp]:
+    """The rows of requests of whose end nothing is known: in flight when a window was kept."""
+    bound = block.read("end_by_ns")
+    complete = block.read("complete_ns")
+    at = np.flatnonzero(~block.lasting)
+    for ends_ns in (bound, complete):
+        at = at if ends_ns is None else at[ends_ns[at] == 0]
+    return at
+
+
 def are_in_order(queue: I64, issue: I64, end: I64) -> npt.NDArray[np.bool_]:
     """Mask of the requests whose three times are known and in order."""
     return np.asarray((queue > 0) & (queue <= issue) & (issue <= end))
@@ -379,7 +389,8 @@ TABLE = TableSpec(
             "end_by_ns",
             "int",
             "ns",
-            "bound of the completion where complete_ns is null (tag issued again, or disk idle); null: none",
+            "bound of the completion where complete_ns is null (tag issued again, or disk idle); null: none,"
+            " as of a request in flight at the end of a kept window",
             zero_is_null=True,
             if_missing=0,
         ),

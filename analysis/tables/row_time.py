@@ -50,7 +50,8 @@ class RowTime:
         """Records that end before the start, and records that begin (requests: complete) after the end.
 
         A bin that was recorded in part is inside. A request whose completion was not seen is before if it had
-        ended before the start, and after if it was issued after the end.
+        ended before the start, and after if it was issued after the end. One without a bound may be in flight
+        to this day.
         """
         start = chunk[self.start]
         if self.kind == "bin":
@@ -62,7 +63,8 @@ class RowTime:
         end = np.where(is_completed, end, start)
         until = end
         if "end_by_ns" in (chunk.dtype.names or ()):  # else the recording is older than that column
-            until = np.where(is_completed | (chunk["end_by_ns"] == 0), end, chunk["end_by_ns"])
+            bound = chunk["end_by_ns"]
+            until = np.where(is_completed, end, np.where(bound == 0, end_ns, bound))
         return until < start_ns, end > end_ns
 
 

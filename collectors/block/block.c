@@ -54,7 +54,7 @@ static size_t inflight_bytes, counts_bytes;
 static uint64_t ended_unseen, volumes_ended_unseen;
 static const struct disk *disks;
 static int disk_count;
-static bool have_volumes;
+static bool have_volumes, in_ring;
 static int cpus;
 
 static bool take_request(void *record)
@@ -418,6 +418,7 @@ static void close_all(void)
 
 static int open_all(const struct options *options)
 {
+	in_ring = options->ring_keep_ns;
 	if (!options->disk_count && !options->probe)
 		return collector_off(&state, "name a disk: DEV=NAME, or a DIR that is on one",
 				     "no disk to watch");
@@ -598,6 +599,72 @@ static void write_open_bios(bool idle)
 	reason_set(state.notes, "volume: open at the end", open);
 }
 
+/*
+ * A window is kept while requests are in flight, perhaps the one that fired: rows without any end, which come again, with it,
+ * once they have ended. They are in no count: rows of their own, of what will be counted then.
+ */
+static struct collector_state uncounted;
+
+static void write_requests_under_way(struct rec_file *to, uint64_t until_ns)
+{
+	struct block_record record;
+
+	for (uint32_t i = 0; i < bpf_map__max_entries(skel->maps.inflight); i++) {
+		if (!block_view_request(i, &record) || record.issue_ns > until_ns)
+			continue;
+		record.complete_ns = record.end_by_ns = 0;
+		record.error = 0;
+		record.work_id = functions_note_low(record.work_id);
+		record.end_io_id = functions_note_low(record.end_io_id);
+		rec_file_write(to, &uncounted, &record, 1);
+	}
+}
+
+static void write_bios_under_way(struct rec_file *to, uint64_t until_ns)
+{
+	struct volume_record record;
+
+	for (uint32_t i = 0; i < VOLUME_SETS * VOLUME_WAYS; i++) {
+		if (!block_view_bio(i, &record) || record.queue_ns > until_ns)
+			continue;
+		record.complete_ns = record.end_by_ns = 0;
+		record.error = 0;
+		record.work_id = functions_note_low(record.work_id);
+		record.end_io_id = functions_note_low(record.end_io_id);
+		rec_file_write(to, &uncounted, &record, 1);
+	}
+}
+
+static void keep(const struct options *kept, uint64_t from_ns, uint64_t until_ns)
+{
+	const struct btf *btf = bpf_object__btf(skel->obj);
+	struct rec_file *to = rec_file_open(kept, "block", btf, "block_record", "block_flag");
+
+	(void)from_ns;
+	if (to) {
+		write_requests_under_way(to, until_ns);
+		rec_file_close(to, &uncounted);
+	}
+	if (to && have_volumes) {
+		to = rec_file_open(kept, "volume", btf, "volume_record", "block_flag");
+		if (to) {
+			write_bios_under_way(to, until_ns);
+			rec_file_close(to, &uncounted);
+		}
+	}
+	if (!to)
+		reason_add(state.notes, "requests under way of a kept window not written", 1);
+}
+
+static void write_under_way(bool idle)
+{
+	rec_files_flush(); /* what is counted */
+	if (!idle)
+		write_requests_under_way(file, UINT64_MAX);
+	if (have_volumes)
+		write_bios_under_way(volume_file, UINT64_MAX);
+}
+
 static void drain(bool last)
 {
 	reason_set(state.lost, "ring full", rings_drain(&rings, file, &state));
@@ -610,6 +677,9 @@ static void drain(bool last)
 		write_open_requests(idle);
 		if (have_volumes)
 			write_open_bios(idle);
+		/* A window may end here. */
+		if (in_ring)
+			write_under_way(idle);
 	}
 	read_counts();
 }
@@ -627,6 +697,7 @@ static const struct collector_ops block_collector = {
 	.attach = attach,
 	.begin = begin,
 	.drain = drain,
+	.keep = keep,
 	.detach = detach,
 	.close = close_all,
 	.state = &state,

@@ -84,10 +84,10 @@ struct collector_ops {
 	/* A phase begins or ends now. Called by the thread of borders.c. */
 	void (*at_border)(void);
 	/*
-	 * The flight recorder keeps a window, and goes on: write what is under way, threads and their intervals, to tables of
-	 * these options' directories, from this time on.
+	 * The flight recorder keeps a window of this time, and goes on: write what is under way, such as requests, threads and
+	 * their intervals, to tables of these options' directories.
 	 */
-	void (*keep)(const struct options *options, uint64_t from_ns);
+	void (*keep)(const struct options *options, uint64_t from_ns, uint64_t until_ns);
 	/* The file system under test has this device number from here on. */
 	void (*retarget)(uint32_t dev);
 	/* Stop events; the buffers stay readable. */

@@ -135,8 +135,8 @@ static bool cut_segment(void)
 	return true;
 }
 
-/* Writes what is under way, threads and their intervals, into kept-N/. */
-static void write_under_way(uint64_t from_ns)
+/* Writes what is under way, such as requests and threads, into kept-N/. */
+static void write_under_way(uint64_t from_ns, uint64_t until_ns)
 {
 	const struct collector_ops *ops;
 	struct options kept = *with;
@@ -146,7 +146,8 @@ static void write_under_way(uint64_t from_ns)
 		fail("kept", strerror(errno));
 		return;
 	}
-	for_each_collector(ops) if (ops->state->on && ops->keep) ops->keep(&kept, from_ns);
+	for_each_collector(ops) if (ops->state->on && ops->keep)
+		ops->keep(&kept, from_ns, until_ns);
 	close(kept.whole_fd);
 	store_kept_measured(fired_count);
 }
@@ -199,7 +200,7 @@ static void keep(bool is_over)
 	unclaimed_count++;
 	store_hold(kept->first, kept->last, true);
 	if (!is_over)
-		write_under_way(store_at(first).start_ns);
+		write_under_way(store_at(first).start_ns, store_at(store_count() - 1).end_ns);
 	/* Segments may have had to go for that. */
 	first = first_of_window();
 	if (first < store_count())

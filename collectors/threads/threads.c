@@ -461,11 +461,12 @@ static void add_until(struct thread_event event, uint64_t until_ns)
 }
 
 /* Writes the living threads and their open intervals to tables of a kept window. */
-static void keep(const struct options *kept, uint64_t from_ns)
+static void keep(const struct options *kept, uint64_t from_ns, uint64_t until_ns)
 {
 	static struct thread_slot copy;
 	uint64_t until_bin;
 
+	(void)until_ns;
 	if (thread_table_keep(kept)) {
 		reason_add(state.notes, "threads of a kept window not written", 1);
 		return;

@@ -98,6 +98,32 @@ def test_fields_are_those_of_the_recorder() -> None:
     assert layout(FIELDS)[0].size == 8 * len(LONGS) + 8
 
 
+def test_request_in_flight_at_the_end_is_named(tmp_path: Path) -> None:
+    """The oldest, though it was issued long before the window."""
+    path = write(tmp_path / "r", facts(), seconds())
+    spec = Spec(run=run_json(8))
+    old_ns = FROM_NS - 30 * S
+    spec.block = [request(START_NS + i * S // 2, i * 8, 4096) for i in range(8)]
+    spec.block += [
+        request(ns, sector, 8192, complete_ns=0, end_by_ns=0, op=1, comm=b"dd")
+        for ns, sector in ((FIRED_NS, 77), (old_ns, 88))
+    ]
+    spec.block.append(request(FROM_NS, 99, complete_ns=0, end_by_ns=FIRED_NS))  # it has ended
+    spec.run["flight"] = facts()
+    spec.run["clock"].update(
+        record_start_ns=FROM_NS, record_end_ns=TO_NS, workload_start_ns=FROM_NS, workload_end_ns=TO_NS
+    )
+    spec.write(tmp_path / "more")
+    found = section(tmp_path / "more")
+    assert found is not None
+    named = dict(found.facts)["not ended"]
+    assert named == (
+        "write of 8,192 bytes at sector 88 of loop3 by dd, 38.0 s old at the window's end, the oldest of 2"
+    )
+    ended = section(path)
+    assert ended is not None and "not ended" not in dict(ended.facts)
+
+
 def test_rows_outside_the_window_are_kept(tmp_path: Path) -> None:
     tables = load_tables(open_run(write(tmp_path / "r", facts(), seconds())))
     rows = tables.get(second.TABLE)

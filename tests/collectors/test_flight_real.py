@@ -137,6 +137,42 @@ def test_request_fires_before_it_ends_and_the_window_has_it(
     assert row["complete_ns"] - row["queue_ns"] > 1.5 * S
 
 
+def test_request_in_flight_at_the_windows_end_has_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AFTER is over before the disk answers: the row of the request that fired has no end."""
+    monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
+    with ExitStack() as stack:
+        janitor = stack.enter_context(Janitor(tmp_path / "state"))
+        disk = stack.enter_context(fast_disk(janitor))
+        assert disk.server is not None
+        given = words(Path(disk.path), UNTIL="request > 500ms", AFTER="500ms", TIMES="1")
+        watch = Flight(tmp_path, given)
+        watch.armed()
+        os.kill(disk.server.pid, signal.SIGSTOP)
+        try:
+            until_stopped(disk.server.pid)
+            writer = subprocess.Popen(
+                ["dd", "if=/dev/zero", f"of={disk.path}", "bs=4096", "count=1", "seek=512", "oflag=direct"],
+                stderr=subprocess.DEVNULL,
+            )
+            watch.until("kept      1: ")
+            assert writer.poll() is None
+        finally:
+            os.kill(disk.server.pid, signal.SIGCONT)
+        writer.wait()
+        assert watch.end() == 0, watch.said
+    (run,) = watch.kept
+    text = run.report()
+    flight = flight_of(run)
+    (row,) = [row for row in rows_of(run, "block") if row["sector"] == 4096]
+    assert not row["complete_ns"] and not row["end_by_ns"]
+    assert row["queue_ns"] + 500 * MS <= flight["fired_ns"]
+    name = Path(disk.path).name
+    assert "not ended" in text
+    assert f"write of 4,096 bytes at sector 4096 of {name} by dd" in text
+
+
 def test_killed_watch_is_kept_by_the_next_command(loop: Path, tmp_path: Path) -> None:
     watch = Flight(tmp_path, words(loop, KEEP="6s"))
     watch.armed()
