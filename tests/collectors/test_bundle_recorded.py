@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,10 +19,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from analysis.rundir.run import open_run
+from analysis.tables.load import load_tables
 from tests.bundles import TREE, archive, unpacked
 from tests.collectors import recording as recordings
 from tests.collectors.loop_disk import MIB, SECTOR_BYTES, LoopDisk, loop_disk, rows_of
 from tests.collectors.recording import Recording, cgroup, needs_btf, recording, run_inside
+from tests.collectors.sessions import finished
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
@@ -124,6 +128,62 @@ def test_both_recorders_record_the_same(
     assert calls[0]["call"].tolist() == calls[1]["call"].tolist()
 
 
+# What a workload does by its seed alone: operations on many files, and writes past the page cache.
+SAME = {
+    "generator": {
+        "WL": "filemark", "SCALE": "quick", "SEED": "7", "THREADS": "1",
+        "ARGS": "-n 300 -o 500 -w 0 -p 2 -P 2",
+    },
+    "direct": {"CMD": "dd if=/dev/zero of=x bs=16k count=101 oflag=direct status=none"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_trace_of_tree_and_bundle_have_equal_counts(bundle: Path, tmp_path: Path, name: str) -> None:
+    words = {"FS": "ext4", "DISK": "ram", "SIZE": "256M", "COLLECT": "block calls", **SAME[name]}
+    runs = [tmp_path / "tree", tmp_path / "bundle"]
+    finished(runs[0], **words)
+    typed = [f"{key}={value}" for key, value in {**words, "OUT": str(runs[1])}.items()]
+    done = subprocess.run(
+        [bundle / "seekmeter", "trace", *typed],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{runs[1]}\n"
+    counts = [_counts(run) for run in runs]
+    print(counts[0])
+    assert counts[0] == counts[1]
+    calls, requests = counts[0]
+    assert sum(count for count, _, _ in calls.values()) > 100
+    if name == "direct":  # dd's writes, and each of them as a request
+        assert calls["write"] == (101, 101 << 14, 0)
+        assert requests == {1 << 14: 101}
+
+
+def _counts(path: Path) -> tuple[dict[str, tuple[int, int, int]], dict[int, int]]:
+    """Count what the workload did, in tables made by the analysis.
+
+    Calls, bytes and errors of each kind of call on the file system; the workload's own writes of file data by
+    their size, which are not a kernel thread's, that writes back when it likes.
+    """
+    load_tables(open_run(path))  # makes the files
+    calls: dict[str, tuple[int, int, int]] = {}
+    for row in pq.read_table(path / "tables/call.parquet").to_pylist():
+        if row["target"] == "target":
+            count, size, errors = calls.get(row["call"], (0, 0, 0))
+            calls[row["call"]] = (count + row["count"], size + row["bytes"], errors + row["errors"])
+    requests = Counter(
+        row["bytes"]
+        for row in pq.read_table(path / "tables/block.parquet").to_pylist()
+        if row["in_workload"] and (row["op"], row["class"], row["comm"]) == ("write", "data", "dd")
+    )
+    return calls, dict(requests)
+
+
 @needs_busybox
 def test_recorder_records_in_a_root_with_nothing_else(bare: Path, disk: LoopDisk) -> None:
     (bare / "out").mkdir()
@@ -164,7 +224,8 @@ def test_watch_of_the_front_records_in_a_bare_debian(suite: str, disk: LoopDisk,
     if not shutil.which("debootstrap"):
         pytest.skip("debootstrap is not installed: apt-get install debootstrap")
     command = (
-        "! command -v python3 gcc clang && tar xzf - -C /tmp && cd /tmp/seekmeter-*/ && "
+        "! command -v python3 && ! command -v gcc && ! command -v clang && "
+        "tar xzf - -C /tmp && cd /tmp/seekmeter-*/ && "
         f"./seekmeter watch DEV={disk.name} SECS=8 OUT=/tmp/run && tar cf - -C /tmp run"
     )
     with (
