@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis import units
+from analysis import front, units
 from analysis.answer.compared import page as answer_page
 from analysis.answer.compared import text as answer_text
 from analysis.answer.compared.answer import make_answer
@@ -95,8 +95,8 @@ def _are_sweeps(paths: Sequence[Path]) -> bool:
     sweep = clean(paths[found.index(True)])
     if len(paths) == 1:
         raise OptionError(
-            f"{sweep} is one sweep; `make report RUN={sweep}` shows its configurations side by side, and a"
-            " second sweep in RUNS is compared with it"
+            f"{sweep} is one sweep; `{front.command(f'report RUN={sweep}')}` shows its configurations side "
+            "by side, and a second sweep in RUNS is compared with it"
         )
     if not all(found):
         raise OptionError(

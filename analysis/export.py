@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from analysis import front
 from analysis.discovery import find_parts
 from analysis.errors import OptionError, ReportError, TableError
 from analysis.exporters import on_request
@@ -37,7 +38,9 @@ def formats() -> list[Format]:
 def make_list() -> str:
     """What `make export` prints without TO=."""
     lines = [f"  TO={known.key:<9} {known.about}\n" for known in formats()]
-    return "".join(["make export RUN=runs/… TO=FORMAT writes a run for other tools:\n", *lines])
+    return "".join(
+        [f"{front.command('export')} RUN=runs/… TO=FORMAT writes a run for other tools:\n", *lines]
+    )
 
 
 def make_export(path: Path, to: str, out: Path | None) -> str:

@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis import front
 from analysis.errors import OptionError, ReportError, TableError
 from analysis.exporters.with_report.critical_path import NAME as PATH_FILE
 from analysis.rundir.files import open_regular
@@ -66,7 +67,7 @@ def _frame(run: Run, table: str) -> pd.DataFrame | None:
         try:
             return _pandas(pq.read_table(open_regular(run.open_path / PATH_FILE)), set())
         except (TableError, OSError, pa.ArrowException) as error:
-            run.missing.append(f"{clean(error, 120)}; make report makes it")
+            run.missing.append(f"{clean(error, 120)}; {front.command('report')} makes it")
             return None
     spec = TABLES[table]
     stored = open_table(run, spec)

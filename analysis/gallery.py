@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from analysis import front
 from analysis.errors import OptionError, ReportError
 from analysis.measures.sweep.data import load_data
 from analysis.render import markdown, text
@@ -27,7 +28,9 @@ def make_gallery(path: Path, out: Path) -> str:
     data = load_data(path)
     report = make_study(data.sweep, data.frame, DPI)
     if report is None:
-        raise OptionError(f"{clean(path)} is the sweep of no study; name one that `make study` made")
+        raise OptionError(
+            f"{clean(path)} is the sweep of no study; name one that `{front.command('study')}` made"
+        )
     name = re.sub(r"[^A-Za-z0-9]", "", report.every[0].study.name) or "study"
     pictures = {_file(file, name): content for file, content in report.files.items() if file.endswith(".png")}
     files = {f"{name}.md": text.encoded(_page(report, name)), **pictures}

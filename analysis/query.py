@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from analysis import front
 from analysis.errors import OptionError, ReportError
 from analysis.sql import questions
 from analysis.sql.database import Database, as_error, of_named_tables, open_database, statement_of
@@ -31,7 +32,8 @@ def list_questions() -> str:
     lines = [f"  {name:<{width}}  {questions.title(name)}\n" for name in names]
     macro_lines = [f"  {name:<{width}}  {meaning}\n" for name, meaning in MEANINGS.items()]
     return (
-        "make query RUN=... SQL=@NAME answers a question; analysis/queries/NAME.sql has its columns:\n"
+        f"{front.command('query')} RUN=... SQL=@NAME answers a question; "
+        + "analysis/queries/NAME.sql has its columns:\n"
         + "".join(lines)
         + "For SQL='SELECT ...' of your own docs/TABLES.md has the tables; each has the column run. Also:\n"
         + f"  {'runs':<{width}}  a table: what ran on what and when, one row per run\n"

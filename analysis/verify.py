@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from analysis import front
 from analysis.errors import OptionError, ReportError, TableError
 from analysis.measures.verify.identity import Named, is_same
 from analysis.measures.verify.judgement import (
@@ -60,13 +61,15 @@ def make_verdict(path: Path) -> tuple[str, Path | None]:
     if not pairs.pairs:
         lines.append(("verdict", f"none: no pair of runs is over{_broken(pairs)}"))
         if not _is_over(sweep):
-            lines.append(("goes on", f"the same command goes on: {clean(sweep.command, 300)}"))
+            lines.append(("goes on", f"the same command goes on: {clean(front.shown(sweep.command), 300)}"))
         return _shown(lines), None
     judgement = judge(tested.prediction, pairs.pairs)
     lines += [("measured", _measured(tested, judgement)), *_notes(sweep, tested, judgement, pairs)]
     lines.append(("verdict", f"{judgement.verdict}: {judgement.why}"))
     if not _is_over(sweep):
-        lines.append(("goes on", f"interrupted; the same command goes on: {clean(sweep.command, 300)}"))
+        lines.append(
+            ("goes on", f"interrupted; the same command goes on: {clean(front.shown(sweep.command), 300)}")
+        )
     kept = _keep(sweep, tested, pairs, judgement)
     if kept is None:
         lines.append(("not kept", "the run has a verdict on this finding already, that was not interrupted"))

@@ -24,7 +24,7 @@ from workloads import cgroup, disks, filesystems
 from workloads.cli.options import Options
 from workloads.cli.parse import parse
 from workloads.cli.with_options import SCRIPTS, bcc_tools, our_scripts
-from workloads.system import guest, ublkdev
+from workloads.system import front, guest, ublkdev
 from workloads.system.command import find_program
 from workloads.system.errors import OptionError, UserError
 from workloads.system.tree import BUNDLED, TREE
@@ -99,7 +99,7 @@ def _bpf_permission() -> Check:
         why = "root lacks CAP_BPF and CAP_PERFMON, as in a container"
         return Check("bpf()", NO, why, "give the container those capabilities, or run on the host", True)
     if shutil.which("sudo"):
-        return Check("bpf()", YES, "by sudo, which make trace runs", needed=True)
+        return Check("bpf()", YES, f"by sudo, which {front.NAME} trace runs", needed=True)
     return Check("bpf()", NO, "needs root, and sudo is not installed", "run as root, or install sudo", True)
 
 
@@ -143,7 +143,7 @@ def lock_checks() -> Iterator[Check]:
         hidden = "overwritten" if _is_root() else "overwritten or only for root"
         why = f"a guest's kind of spinlock is in its boot messages, which are {hidden}"
         when = "soon after boot" if _is_root() else "as root soon after boot"
-        yield Check("spinlock", UNKNOWN, why, f"make doctor {when}, or bare metal")
+        yield Check("spinlock", UNKNOWN, why, f"{front.command('doctor')} {when}, or bare metal")
     else:
         yield Check("spinlock", PART, f"{mode}: all but the first waiter (pending bit) are recorded")
     yield Check("rwlock", PART, "all but readers in interrupts")
@@ -169,7 +169,7 @@ def filesystem_checks() -> Iterator[Check]:
             yield Check(name, NO, f"this kernel ({kernel.release()}) has no {name}", _other_kernel(name))
         elif missing:
             package = " ".join(filesystem.packages)
-            yield Check(name, PART, f"{missing[0]} is missing", f"make trace FS={name} installs {package}")
+            yield Check(name, PART, f"{missing[0]} is missing", front.installs(f"trace FS={name}", package))
         else:
             yield Check(name, YES, filesystem.summary)
 
@@ -178,7 +178,7 @@ def _other_kernel(name: str) -> str:
     """Return the remedy for a kernel without the file system."""
     if guest.inside():
         return "another KERNEL="
-    return "a virtual machine: see make doctor VM=1"
+    return f"a virtual machine: see {front.command('doctor VM=1')}"
 
 
 def disk_checks() -> Iterator[Check]:
@@ -263,13 +263,18 @@ def tool_checks() -> Iterator[Check]:
     if not missing:
         yield Check("setup", YES, "a bundle needs none" if BUNDLED else "done")
     elif shutil.which("apt-get"):
-        yield Check("setup", PART, f"not installed: {', '.join(missing)}", "make setup (make trace runs it)")
+        yield Check(
+            "setup",
+            PART,
+            f"not installed: {', '.join(missing)}",
+            f"{front.INSTALL} ({front.NAME} trace does)",
+        )
     else:
         why = f"not installed: {', '.join(missing)}; and no apt-get to install with"
-        yield Check("setup", NO, why, "make setup prints the list to install by hand", True)
+        yield Check("setup", NO, why, f"{front.command('setup')} prints the list to install by hand", True)
     if not _on_path("blktrace"):
         yield Check(
-            "blktrace", NO, "not installed; COLLECT=blktrace does without it, tests need it", "make setup"
+            "blktrace", NO, "not installed; COLLECT=blktrace does without it, tests need it", front.INSTALL
         )
     elif kernel.lockdown() in ("integrity", "confidentiality"):
         yield Check("blktrace", NO, "lockdown closes its files in debugfs; tracefs has the same stream")
@@ -281,7 +286,7 @@ def tool_checks() -> Iterator[Check]:
 def script_checks() -> Iterator[Check]:
     """Check bpftrace, and the kernel's tracepoints that each script of Seekmeter needs."""
     if not _on_path("bpftrace"):
-        remedy = "make trace WITH=bpftrace:NAME installs it"
+        remedy = front.installs("trace WITH=bpftrace:NAME", "it")
         yield Check("bpftrace", NO, "not installed", remedy)
     elif kernel.lockdown() in ("integrity", "confidentiality"):
         why = "tracepoint, profile and uprobe scripts; lockdown closes kprobes; off by default:"
@@ -292,10 +297,10 @@ def script_checks() -> Iterator[Check]:
     for name in our_scripts():
         script = SCRIPTS / f"{name}.bt"
         if tracefs is None:
-            why = "tracefs, which lists the tracepoints, is not mounted: make trace mounts it"
+            why = f"tracefs, which lists the tracepoints, is not mounted: {front.command('trace')} mounts it"
             yield Check(name, UNKNOWN, why, _MOUNT_TRACEFS)
         elif not os.access(tracefs / "events", os.R_OK | os.X_OK):
-            remedy = "run on the host" if _is_root() else "make doctor as root"
+            remedy = "run on the host" if _is_root() else f"{front.command('doctor')} as root"
             yield Check(name, UNKNOWN, f"{tracefs}/events cannot be read", remedy)
         elif missing := bpftrace.lacking(script):
             yield Check(name, NO, *bpftrace.why_lacking(missing))
@@ -305,7 +310,7 @@ def script_checks() -> Iterator[Check]:
 
 def _bcc() -> Check:
     if not bcc_tools():
-        return Check("bcc", NO, "not installed", "make trace WITH=bcc:TOOL installs it (bpfcc-tools)")
+        return Check("bcc", NO, "not installed", front.installs("trace WITH=bcc:TOOL", "bpfcc-tools"))
     why, remedy = bcc.why_not()
     if why:
         return Check("bcc", NO, why, remedy)
@@ -395,9 +400,9 @@ def main() -> int:
     print()
     if stopping:
         names = ", ".join(check.name for check in stopping)
-        print(f"make trace cannot run here: {names} (see the remedies above)")
+        print(f"{front.command('trace')} cannot run here: {names} (see the remedies above)")
         return 3
-    print("make trace can run here.")
+    print(f"{front.command('trace')} can run here.")
     return 0
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from analysis import units
+from analysis import front, units
 from analysis.answer.answer import Numbered
 from analysis.answer.evidence import evidence_texts
 from analysis.answer.wrap import WIDTH, cut, lines_of, whole_parts
@@ -41,7 +41,7 @@ def outlook(one: Numbered) -> list[tuple[str, str]]:
         value = units.seconds(remedy.saved.value_s)
         then = f"; {one.next_number} may be next" if one.next_number else ""
         entries.append((PREDICTION, f"{remedy.text}: {value} s less ({low} to {high}{then})"))
-        test = f"make verify RUN=... FINDING={one.number}"
+        test = front.command(f"verify RUN=... FINDING={one.number}")
     if one.verified is not None:
         return [*entries, (VERIFIED, f"{one.verified.verdict}: {one.verified.text}")]
     return entries if one.part_of and remedy is None else [*entries, (TEST, test)]

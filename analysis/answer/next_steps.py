@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from analysis import units
+from analysis import front, units
 from analysis.findings.finding import Finding
 from analysis.findings.rule import Case, Found
 from analysis.measures.ledger import CPU
@@ -38,20 +38,20 @@ def steps(case: Case, of_run: Found, verified: Collection[int], sections: Sequen
     found: list[Step] = []
     with_remedy = [number for number, one in enumerate(findings, 1) if one.remedy and number not in verified]
     for number in with_remedy[:1]:
-        found.append(Step(f"make verify RUN=... FINDING={number}", "without the cause, in pairs"))
+        found.append(Step(front.command(f"verify RUN=... FINDING={number}"), "without the cause, in pairs"))
     longer = next((one.test for one in findings if one.kind in caveats and not one.cost.value_s), "")
-    if longer.startswith("make ") and not run.imported:
+    if longer.startswith(f"{front.NAME} ") and not run.imported:
         found.append(Step(longer, "long enough"))
     if not case.ledger.basis and not run.imported and run.asked:
         found.append(Step(case.command(COLLECT=""), "with threads and switches"))
     if not run.imported and any(run.off(name) for name in run.losses):
-        found.append(Step("make doctor", "what is off, and what switches it on"))
+        found.append(Step(front.command("doctor"), "what is off, and what switches it on"))
     if _lacks_functions(case, findings):
-        found.append(Step(f"make trace ... COLLECT='block {PERF}'", "the functions on the CPUs"))
+        found.append(Step(front.command(f"trace ... COLLECT='block {PERF}'"), "the functions on the CPUs"))
     first = next((one for one in findings if one.kind not in caveats or one.cost.value_s), None)
     is_of_disk = first is not None and any(one.table in OF_DISK for one in first.evidence)
     if case.tables.block is not None and (is_of_disk or first is None):
-        found.append(Step("make movie RUN=...", "the disk over time, request by request"))
+        found.append(Step(front.command("movie RUN=..."), "the disk over time, request by request"))
     return [*found[: MOST_STEPS - 1], _page(case, first, sections)]
 
 

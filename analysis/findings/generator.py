@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis import units
+from analysis import front, units
 from analysis.causes.roles import WORKLOAD
 from analysis.findings.finding import Certainty, Evidence, Finding, Where
 from analysis.findings.rule import Case, Rule
@@ -68,7 +68,7 @@ def find(case: Case) -> Sequence[Finding]:
 def _test(case: Case) -> str:
     if case.run.text("words", "FS"):
         return f"a RAM disk changes nothing of it: {case.command(DISK='ram')}"
-    return f"make query RUN={case.run.path} SQL=\"from thread_time where state = 'user'\""
+    return f"{front.command(f'query RUN={case.run.path}')} SQL=\"from thread_time where state = 'user'\""
 
 
 RULES = (Rule(KEY, 32, "the workload's own code", ("threads",), find, is_bound=True),)

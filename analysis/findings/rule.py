@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from analysis import findings as folder
-from analysis import units
+from analysis import front, units
 from analysis.discovery import find_listed
 from analysis.findings.finding import Certainty, Cost, Finding
 from analysis.findings.order import Kind, ordered
@@ -74,7 +74,7 @@ class Case:
         """The command of the run in one line, for a new run directory; words: that differ, "": left out."""
         stated = dig(self.run.facts, "words")
         if not isinstance(stated, Mapping) or not stated:
-            return self.run.text("command")
+            return front.shown(self.run.text("command"))
         merged = {
             clean(name, 40): clean(value, 400) for name, value in stated.items() if name != "OUT"
         } | words
@@ -82,7 +82,7 @@ class Case:
             merged = {name: value for name, value in merged.items() if name not in _OF_EMULATED}
         parts = [f"{name}={shlex.quote(value)}" for name, value in merged.items() if value]
         job = self.run.text("command").split(" ")[1:2] or ["trace"]
-        return " ".join(["make", *job, *parts])
+        return " ".join([front.NAME, *job, *parts])
 
 
 @dataclass(frozen=True)

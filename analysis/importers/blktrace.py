@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from analysis import front
 from analysis.errors import OptionError, ReportError, TableError
 from analysis.importers.directory import ImportedRun
 from analysis.importers.stack import stack_of
@@ -32,7 +33,7 @@ _MISSING = {
     "counters": "a block trace has no system counters",
 }
 _KEPT = ("bytes", "events", "notes", "actions", "devices", "remaps", "shift_ns")
-_REMEDY = "record with make trace or make watch"
+_REMEDY = f"record with {front.command('trace')} or {front.command('watch')}"
 
 
 def _files_of(folder: Path, name: str | None) -> list[Path]:
@@ -99,18 +100,18 @@ def _read(run: ImportedRun, source: Source) -> dict[str, Any]:
         )  # fmt: skip
     except FileNotFoundError:
         run.discard()
-        raise ReportError("build/import-blktrace is not built; run make build") from None
+        raise ReportError(f"build/import-blktrace is not built: {front.REBUILD}") from None
     except OSError as error:
         run.discard()
         why = f"build/import-blktrace can't be run ({error.strerror})"
-        raise ReportError(f"{why}; give fewer files, or run make build") from None
+        raise ReportError(f"{why}; give fewer files, or {front.REBUILD}") from None
     except KeyboardInterrupt:
         run.interrupt("the import was interrupted; this run has the events read until then")
         raise
     if done.returncode == 2:
         run.discard()
         raise OptionError(
-            f"TRACE={clean(source.trace)} can't be imported; name a block trace (see make help)"
+            f"TRACE={clean(source.trace)} can't be imported; name a block trace (see {front.command('help')})"
         )
     if done.returncode:
         run.interrupt("the trace could not be read to its end; this run has the events read until then")
@@ -120,7 +121,7 @@ def _read(run: ImportedRun, source: Source) -> dict[str, Any]:
     try:
         facts = parse_json(done.stdout, "the output of build/import-blktrace")
     except TableError as error:
-        raise ReportError(f"{error}; rebuild with make clean, then make build") from None
+        raise ReportError(f"{error}; {front.REBUILD}") from None
     return dict(facts)
 
 

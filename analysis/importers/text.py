@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from analysis import front
 from analysis.errors import MachineError, OptionError, ReportError, TableError
 from analysis.importers.blktrace import Source
 from analysis.importers.directory import ImportedRun
@@ -107,14 +108,14 @@ def _translate(
         )
     if done.returncode == 2:
         run.discard()
-        raise OptionError(f"TRACE={clean(trace)} can't be imported: {why} (see make help)")
+        raise OptionError(f"TRACE={clean(trace)} can't be imported: {why} (see {front.command('help')})")
     if done.returncode:
         run.discard()
         raise ReportError(f"TRACE={clean(trace)} was not imported: {why}")
     try:
         facts = parse_json(done.stdout, "the output of build/text-to-blktrace")
     except TableError as error:
-        raise ReportError(f"{error}; rebuild with make clean, then make build") from None
+        raise ReportError(f"{error}; {front.REBUILD}") from None
     return dict(facts)
 
 
@@ -190,7 +191,7 @@ def translate(
     except FileNotFoundError as error:
         run.discard()
         raise ReportError(
-            f"{clean(error.filename or trace)} does not exist (any more); run make build"
+            f"{clean(error.filename or trace)} does not exist (any more): {front.REBUILD}"
         ) from None
     except OSError as error:
         run.discard()

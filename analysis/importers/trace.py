@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import IO
 
+from analysis import front
 from analysis.errors import OptionError
 from analysis.importers.blktrace import Source, find_files, read_source
 from analysis.importers.directory import ImportedRun
@@ -71,7 +72,9 @@ def kind_of(file: IO[bytes], path: Path) -> str:
     if first.startswith(b"CPU:") and b"\x07tae" in first:  # lost-event marks before the first event
         return "blktrace"
     if b"\0" in first:
-        raise OptionError(f"TRACE={clean(path)} is no block trace of a known format; see make help")
+        raise OptionError(
+            f"TRACE={clean(path)} is no block trace of a known format; see {front.command('help')}"
+        )
     return "text"
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from analysis import front
 from analysis.errors import ReportError, TableError
 from analysis.rundir.files import read_json_object
 from analysis.rundir.folder import Folder, open_run_folder
@@ -312,7 +313,7 @@ def open_run(path: Path) -> Run:
             raise ReportError(
                 f"{clean(path)} is not a run directory ({error}, and there is neither tables/"
                 " nor raw/recorder/);"
-                " name one that `make trace` made"
+                f" name one that `{front.command('trace')}` made"
             ) from None
         missing.append(f"{error}: what was run is not known")
     schema = as_int(facts.get("schema"))

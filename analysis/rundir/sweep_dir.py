@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from analysis import front
 from analysis.errors import ReportError, TableError
 from analysis.rundir.files import read_json_object
 from analysis.rundir.folder import Folder, open_run_folder
@@ -95,10 +96,12 @@ def open_sweep(path: Path) -> Sweep:
         facts = read_json_object(folder.open_path / PLAN)
     except TableError as error:
         raise ReportError(
-            f"{clean(path)} is not a sweep directory ({error}); name one that `make sweep` made"
+            f"{clean(path)} is not a sweep directory ({error}); name one that `{front.command('sweep')}` made"
         ) from None
     if facts.get("kind") != "sweep":
-        raise ReportError(f"{clean(path)}/{PLAN} is not of kind sweep; name one that `make sweep` made")
+        raise ReportError(
+            f"{clean(path)}/{PLAN} is not of kind sweep; name one that `{front.command('sweep')}` made"
+        )
     missing: list[str] = []
     if as_int(facts.get("schema")) != SCHEMA:
         missing.append(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from analysis import units
+from analysis import front, units
 from analysis.measures.locks import lock_waiters, lock_waits
 from analysis.measures.locks.lock_waits import LockRow
 from analysis.measures.results import Results
@@ -146,7 +146,7 @@ def _owner_notes(results: Results) -> list[str]:
             f" waits, spinning {units.ns(owner.spin_ns)}, sleeping {units.ns(owner.sleep_ns)}{_names(owner)}"
         )
     if any(o.owner not in lock_waiters.SHOWN for o in waiters.owners) and not results.locks.shows_all:
-        notes.append("the waits of all tasks: make report RUN=... LOCKS=all")
+        notes.append(f"the waits of all tasks: {front.command('report RUN=... LOCKS=all')}")
     return notes
 
 

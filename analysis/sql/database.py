@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from analysis import front
 from analysis.errors import OptionError, ReportError, TableError
 from analysis.exporters.with_report.critical_path import NAME as PATH_FILE
 from analysis.measures.common.window import Window
@@ -159,7 +160,8 @@ def _path(database: Database, label: str, run: Run) -> str:
         names = _register(database, source, run.open_path / PATH_FILE)
     except TableError as error:
         database.missing.setdefault(PATH, []).append(
-            f"{label} has no table {PATH} ({error}): make report RUN={label} makes it, if sched was recorded"
+            f"{label} has no table {PATH} ({error}): "
+            f"{front.command(f'report RUN={label}')} makes it, if sched was recorded"
         )
         return ""
     columns = ", ".join(quote.name(name) for name in names if name.lower() != "run")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+from analysis import front
 from analysis.errors import OptionError
 from analysis.visible import clean
 
@@ -25,7 +26,11 @@ def read(name: str) -> str:
     known = names()
     if name not in known:
         close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
-        nearest = f"did you mean SQL=@{' or SQL=@'.join(close)}?" if close else "make query lists them"
+        nearest = (
+            f"did you mean SQL=@{' or SQL=@'.join(close)}?"
+            if close
+            else f"{front.command('query')} lists them"
+        )
         raise OptionError(f"SQL=@{clean(name, 60)} is no question of analysis/queries: {nearest}")
     return (FOLDER / f"{name}.sql").read_text()
 

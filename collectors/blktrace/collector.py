@@ -22,6 +22,7 @@ from collectors.collector import Collector, Running, Scope
 from collectors.host.kernel import tracefs as tracefs_here
 from collectors.privilege.sudo import TREE
 from workloads.cleanup.janitor import Janitor
+from workloads.system import front
 from workloads.system.errors import MachineError, RunError, UserError
 
 BINARY = TREE / "build/blk-tracer"
@@ -37,7 +38,7 @@ class _Tracer:
 
     def __init__(self, tracing: Path, raw: Path, disks: Sequence[str], janitor: Janitor) -> None:
         if not BINARY.exists():
-            raise MachineError(f"{BINARY} is not built: run make build")
+            raise MachineError(f"{BINARY} is not built: {front.REBUILD}")
         self._settings = Settings(janitor)
         tracefs.set_up(tracing, self._settings)
         self._process = subprocess.Popen(

@@ -12,6 +12,7 @@ from pathlib import Path
 from collectors.collector import NO, UNKNOWN, YES, Check
 from collectors.host import kernel
 from workloads.cleanup.janitor import Janitor
+from workloads.system import front
 from workloads.system.errors import MachineError
 
 # Size of each CPU's ring buffer: a second of 500,000 events/s. All buffers: at most a 64th of the memory.
@@ -131,7 +132,12 @@ def check() -> Check:
         return Check("blktrace", NO, "the kernel cannot trace disks", lacks)
     tracefs = kernel.tracefs()
     if os.geteuid() != 0:
-        return Check("blktrace", UNKNOWN, "only root may read the kernel's tracer", "make doctor as root")
+        return Check(
+            "blktrace",
+            UNKNOWN,
+            "only root may read the kernel's tracer",
+            f"{front.command('doctor')} as root",
+        )
     if tracefs is not None:
         why = why_no_blk_tracer(tracefs)
         if why:

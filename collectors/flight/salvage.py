@@ -19,6 +19,7 @@ from collectors.host.json_file import read_json
 from collectors.recorder import losses
 from collectors.trace.run_dir import STAMP
 from workloads.cleanup.undo import UNSAVED, undo_process
+from workloads.system import front
 from workloads.system.errors import UserError
 
 _JSON_BYTES_MOST = 64 << 20
@@ -77,7 +78,7 @@ def _keep(
     seconds = (kept.to_ns - kept.from_ns) / 1e9
     return (
         f"a watch that was killed had {what} {seconds:.0f} s in memory: kept as {run.path} "
-        f"(make report RUN={run.path} shows it)"
+        f"({front.command(f'report RUN={run.path}')} shows it)"
     )
 
 

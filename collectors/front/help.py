@@ -8,14 +8,16 @@ import os
 import sys
 
 from collectors.collector import choices
-from workloads.cli.options import VARIABLES
+from workloads.cli.options import JOB_VARIABLES, VARIABLES
+from workloads.system import front
 
 # Job: what it does. Every job of the Makefile, in the order in which a new user meets them.
 JOBS = {
     "trace": "run a workload on a file system, or CMD in DIR, under the probes; then report",
     "watch": "record the block device DEV for SECS seconds, writing nothing to it; then report",
     "sweep": "run every combination of lists of values several times, in shuffled blocks; then report",
-    "study": "repeat a published comparison, NAME= (make list) at SCALE=; report beside its figures",
+    "study": f"repeat a published comparison, NAME= ({front.command('list')}) at SCALE=; report beside its "
+    "figures",
     "verify": "run FINDING=n of RUN= again with its cause and without, in pairs: was it the cause?",
     "worker": "offer this machine to sweeps of others: ON=tls://HOST:PORT TLS=DIRECTORY, and what is allowed",
     "report": "write the reports of a finished run again: RUN=runs/… (default runs/latest)",
@@ -46,15 +48,16 @@ OF_TREE = (
     *("worker", "check", "test", "test-all", "lint", "bench", "kernels", "clean", "build", "bundle"),
     *("install", "uninstall"),
 )
-_HEAD = """\
-Seekmeter: why is this file system slow here?  make JOB VARIABLE=value ...
+_HEAD = f"""\
+Seekmeter: why is this file system slow here?  {front.NAME} JOB VARIABLE=value ...
 
-  make trace FS=ext3 WL=compilebench         format, mount, run, trace, report
-  make trace DIR=/srv/data CMD='pgbench ...'   trace your own command; formats nothing
-  make watch DEV=nvme0n1 SECS=30             observe a live system; runs nothing
+  {front.NAME} trace FS=ext3 WL=compilebench         format, mount, run, trace, report
+  {front.NAME} trace DIR=/srv/data CMD='pgbench ...'   trace your own command; formats nothing
+  {front.NAME} watch DEV=nvme0n1 SECS=30             observe a live system; runs nothing
 """
-_TAIL = """
-Exit codes: 0 done, 1 the run failed, 2 wrong variables, 3 this machine cannot. make itself always ends with 2
+_EXITS = "Exit codes: 0 done, 1 the run failed, 2 wrong variables, 3 this machine cannot."
+_TAIL = f"""
+{_EXITS} make itself always ends with 2
 where a job failed; the job's own code is in its last line ("Error 3"). A script that needs it starts the job
 without make: SEEKMETER_FS=ext3 SEEKMETER_WL=compilebench .venv/bin/python -m collectors trace
 With GATE=1 compare ends with its verdict: 0 no worse, 1 worse, 3 can't tell; its last line says it in words.
@@ -62,15 +65,18 @@ Without make: .venv/bin/python -m analysis compare --gate=1 runs/before runs/aft
 
 
 def help_text() -> str:
-    """Return what make help prints."""
+    """Return what help prints; an installed seekmeter has fewer jobs than the source tree."""
     defaults = " ".join(name for name, is_default in choices().items() if is_default)
     others = ", ".join(name for name, is_default in choices().items() if not is_default)
-    variables = {
-        **VARIABLES,
-        "COLLECT": f"collectors: {defaults} (default); also {others}; none",
-        "V": "V=1 shows every command of the build",
-    }
-    lines = [_HEAD, "jobs", *_entries(JOBS), "", "variables", *_entries(variables), _TAIL]
+    jobs, tail = JOBS, _TAIL
+    variables = {**VARIABLES, "COLLECT": f"collectors: {defaults} (default); also {others}; none"}
+    if front.IS_SOURCE:
+        variables["V"] = "V=1 shows every command of the build"
+    else:
+        jobs, tail = {job: text for job, text in JOBS.items() if job not in OF_TREE}, f"\n{_EXITS}"
+        taken = {name for job in jobs for name in JOB_VARIABLES[job]}
+        variables = {name: text for name, text in variables.items() if name in taken}
+    lines = [_HEAD, "jobs", *_entries(jobs), "", "variables", *_entries(variables), tail]
     return "\n".join(lines)
 
 

@@ -65,7 +65,8 @@ sed "s|^home=@HOME@$|home=$(printf '%q' "$home" | sed 's/[&|\\]/\\&/g')|" collec
 chmod 755 "$command"
 rm -f "$dest$home/collectors/front/installed.sh" "$dest$home/collectors/front/install.sh"
 python=$(collectors/front/setup.sh python)
-PYTHONDONTWRITEBYTECODE=1 "$python" -m collectors.front.man >"$page"
+# By the installed code, whose words are those of seekmeter, not of make.
+PYTHONDONTWRITEBYTECODE=1 "$python" -P "$dest$home/collectors/front/start.py" collectors.front.man >"$page"
 chmod 644 "$page"
 install -m 644 collectors/front/completion/seekmeter.bash "$bash_words"
 install -m 644 collectors/front/completion/seekmeter.zsh "$zsh_words"

@@ -13,6 +13,7 @@ from collectors.front import check
 from workloads import catalog, filesystems, studies
 from workloads.cli.with_options import our_scripts, script_summary
 from workloads.drives import model
+from workloads.system import front
 from workloads.system.command import find_program
 from workloads.system.errors import UserError
 
@@ -37,9 +38,9 @@ def _lacking(name: str) -> str:
     """Return what this machine lacks for a file system, "" if nothing is missing after setup."""
     if not filesystems.kernel_has(name):
         release = os.uname().release
-        return f"(not in this kernel, {release}: trace takes a virtual machine, see make doctor VM=1)"
+        return f"(not in this kernel, {release}; a virtual machine has it: {front.command('trace VM=1')})"
     program = filesystems.load(name).mkfs[0]
-    return "" if find_program(program) else f"({program} is missing: make trace installs it)"
+    return "" if find_program(program) else f"({program} is missing: {front.installs('trace', 'it')})"
 
 
 def main() -> int:
@@ -66,14 +67,14 @@ def main() -> int:
             _show(
                 name,
                 workload.summary,
-                "" if known else f"({workload.program} is missing: make trace installs it)",
+                "" if known else f"({workload.program} is missing: {front.installs('trace', 'it')})",
             )
             for variant, summary in workload.variants.items():
                 _show(f"{name}:{variant}", summary)
         except UserError as error:
             exit_code = error.exit_code
             _show(name, f"broken: {error.message}")
-    print("\nstudies: make study NAME=...")
+    print(f"\nstudies: {front.command('study NAME=...')}")
     for name in studies.names():
         try:
             study = studies.load(name)

@@ -15,6 +15,8 @@
 # Exit status: 0, 2 (wrong options), 3 (this machine cannot, and why).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+make=make
+[ -e Makefile ] || make=seekmeter # installed
 # Debian keeps these folders out of an ordinary user's PATH; mkfs.* and bpftool live there.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -138,7 +140,7 @@ install_packages() {
 	local packages="$*"
 	if ! have apt-get; then
 		say "these packages are missing (Debian's names): $packages"
-		cannot "there is no apt-get here to install them with: install them yourself, then run make again"
+		cannot "there is no apt-get here to install them with: install them yourself, then run $make again"
 	fi
 	if [ "$EUID" -ne 0 ] && ! have sudo; then
 		say "these packages are missing: $packages"
@@ -253,7 +255,7 @@ python)
 	if [ -x .venv/bin/python ] && good_python .venv/bin/python; then
 		echo .venv/bin/python
 	else
-		find_python || cannot "python3 (3.11 or newer) is missing: \`make setup\` installs it, or \`apt-get install python3\` as root"
+		find_python || cannot "python3 (3.11 or newer) is missing: \`$make setup\` installs it, or \`apt-get install python3\` as root"
 	fi
 	;;
 *) cannot "setup.sh knows run, cluster, test and python, not '${1:-}'" ;;

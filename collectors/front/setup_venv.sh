@@ -50,7 +50,7 @@ stale=$(.venv/bin/python -m pip freeze | sed 's/[= ].*//; s/[_.]/-/g; s/.*/\L&/'
 # shellcheck disable=SC2086 # one word a package
 [ -z "$stale" ] || .venv/bin/python -m pip uninstall --quiet --yes $stale
 .venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check --no-compile --require-hashes -r "$list" ||
-	cannot "pip could not install $list (above is why): check the network, then run make again"
+	cannot "pip could not install $list (above is why): check the network, then start the job again"
 # pip compiles on one CPU, and not at all with PYTHONDONTWRITEBYTECODE; without compiled files each report takes 5 s
 # longer. The packages' own tests, a quarter of the files, are never run here.
 .venv/bin/python -m compileall -q -j 0 -x '/tests/' .venv/lib >/dev/null || true

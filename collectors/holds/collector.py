@@ -3,11 +3,12 @@
 
 from collectors.collector import UNKNOWN, Check
 from collectors.recorder.shared import recorder_collector
+from workloads.system import front
 
 
 def _for_root() -> Check:
     why = "only root can try whether the kernel lets its functions be traced (fentry)"
-    return Check("holds", UNKNOWN, why, "make doctor as root, after make build")
+    return Check("holds", UNKNOWN, why, f"{front.command('doctor')} as root, with the recorder built")
 
 
 COLLECTOR = recorder_collector(

@@ -94,7 +94,7 @@ static int try_function(const struct btf *btf, const struct bpf_program *program
 
 static int refused(int err)
 {
-	const char *remedy = "VM=1 takes a kernel that has it (make doctor VM=1)";
+	const char *remedy = "VM=1 takes a kernel that has it";
 
 	memset(state.notes, 0, sizeof(state.notes)); /* one off_reason for all functions */
 	if (getenv("SEEKMETER_GUEST"))

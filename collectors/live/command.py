@@ -20,7 +20,7 @@ from collectors.sweep import trace_process
 from collectors.sweep.trace_process import TraceProcess
 from collectors.trace import watch
 from workloads.cli.options import Options
-from workloads.system import device_graph
+from workloads.system import device_graph, front
 from workloads.system.errors import MachineError, UserError
 from workloads.system.units import show_cpus, show_size
 
@@ -66,7 +66,7 @@ def _tell_kept(windows: Windows, shown: Window | None) -> None:
     kept = windows.kept
     if kept:
         tell(f"  {'kept':<9} {windows.path}: {', '.join(window.path.name for window in kept)}")
-        tell(f"  {'next':<9} make report RUN={(shown if shown in kept else kept[-1]).path}")
+        tell(f"  {'next':<9} {front.command(f'report RUN={(shown if shown in kept else kept[-1]).path}')}")
 
 
 @dataclass

@@ -23,6 +23,7 @@ from collectors.collector import NO, YES, Check, Collector, Running, Scope, Step
 from collectors.host import kernel
 from collectors.perf import samples
 from workloads.cleanup.janitor import Janitor
+from workloads.system import front
 from workloads.system.command import find_program
 from workloads.system.errors import RunError
 
@@ -39,7 +40,7 @@ _ENVIRONMENT = {
     "PERF_PAGER": "cat",
     "LC_ALL": "C.UTF-8",
 }
-_REMEDY = "make doctor shows what perf can record on this machine"
+_REMEDY = f"{front.command('doctor')} shows what perf can record on this machine"
 
 
 def hertz(cpus: int) -> int:
@@ -223,7 +224,7 @@ class Perf(Running):
 def check() -> Check:
     """Return the line of make doctor: whether perf can sample here."""
     if find_program("perf") is None:
-        remedy = "make trace COLLECT=perf installs it (linux-perf)"
+        remedy = front.installs("trace COLLECT=perf", "linux-perf")
         return Check("perf", NO, "the perf program is not installed", remedy)
     if kernel.lockdown() == "confidentiality":
         return Check("perf", NO, "lockdown: the kernel refuses samples of itself", "boot without it")

@@ -48,7 +48,7 @@ struct btf *bpf_load_kernel_btf(struct collector_state *state)
 
 int bpf_open_failed(struct collector_state *state)
 {
-	return collector_off(state, "rebuild with make clean, then make build",
+	return collector_off(state, "build the recorder again",
 			     "the BPF object can't be opened: %s", strerror(errno));
 }
 

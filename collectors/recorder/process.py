@@ -15,6 +15,7 @@ from collectors.host.layers import Layers
 from collectors.host.ring import Ring
 from collectors.privilege.sudo import TREE
 from workloads.cli.options import ROOM_BYTES
+from workloads.system import front
 from workloads.system.errors import MachineError, RunError
 
 BINARY = TREE / "build/recorder"
@@ -56,7 +57,7 @@ class Recorder:
         of this length and size. Raises MachineError or RunError.
         """
         if not BINARY.exists():
-            raise MachineError(f"{BINARY} is not built: run make build")
+            raise MachineError(f"{BINARY} is not built: {front.REBUILD}")
         argv = [str(BINARY), "--out", str(out), "--collect", ",".join(collect)]
         argv += ["--room-bytes", str(room_bytes)]
         if addresses:
@@ -175,7 +176,7 @@ class Recorder:
         while b"\n" not in self._lines:
             wait = end - time.monotonic()
             if wait <= 0 or not select.select([self._process.stdout], [], [], wait)[0]:
-                raise RunError(f"recorder: not {key} after {seconds:.0f} s: run make doctor")
+                raise RunError(f"recorder: not {key} after {seconds:.0f} s: run {front.command('doctor')}")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
                 raise MachineError(f"recorder: {self._error()}")
@@ -184,7 +185,7 @@ class Recorder:
         try:
             answer = json.loads(line)
         except ValueError:
-            text = f"recorder: printed {line[:80]!r}, which is no JSON; rebuild: make clean"
+            text = f"recorder: printed {line[:80]!r}, which is no JSON: {front.REBUILD}"
             raise RunError(text) from None
         assert isinstance(answer, dict)
         return answer
@@ -203,7 +204,7 @@ class Recorder:
         text = self._process.stderr.read().decode(errors="replace").strip().splitlines()
         code = self._process.wait()
         why = text[-1].removeprefix("recorder: ") if text else f"ended ({_reason(code)})"
-        return f"{why}; see make doctor"
+        return f"{why}; see {front.command('doctor')}"
 
 
 def _layer_options(layers: Layers) -> list[str]:

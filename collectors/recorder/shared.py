@@ -17,6 +17,7 @@ from collectors.collector import NO, PART, YES, Check, Collector, Running, Scope
 from collectors.host import kernel
 from collectors.recorder import losses
 from collectors.recorder.process import BINARY, Recorder
+from workloads.system import front
 from workloads.system.errors import RunError
 
 _PROBE_SECONDS = 60  # emulated CPUs take 15
@@ -64,7 +65,8 @@ def _by_tracepoints(name: str, tracepoints: Sequence[str], remedy: str, needed: 
     if missing:
         why = f"no tracepoint {', '.join(missing)}: an older or newer kernel than expected"
         return Check(name, PART, why)
-    how = "as root after make build it is tried" if os.geteuid() != 0 else "after make build it is tried"
+    how = "it is tried as root, " if os.geteuid() != 0 else "it is tried "
+    how += "with the recorder built"
     return Check(name, YES, f"all {len(tracepoints)} tracepoints are listed ({how})")
 
 
@@ -93,7 +95,7 @@ def check_recorder() -> Check | None:
     if probed() is not None or os.geteuid() != 0 or not BINARY.exists():
         return None
     why = "build/recorder --probe gave no answer; the lines below are concluded from the kernel's lists"
-    return Check("recorder", NO, why, "make clean, make build, then run build/recorder --probe to see why")
+    return Check("recorder", NO, why, f"run {BINARY} --probe, which says why; or {front.REBUILD}")
 
 
 class RunningRecorder(Running):

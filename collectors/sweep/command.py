@@ -32,6 +32,7 @@ from workloads.sweep.from_words import is_sweep, sweep_request
 from workloads.sweep.planner import Planner, words_of
 from workloads.sweep.request import Request
 from workloads.sweep.sweep_plan import FIRST_MACHINE, SweepPlan
+from workloads.system import front
 from workloads.system.errors import OptionError, RunError
 from workloads.system.visible import visible
 
@@ -106,7 +107,8 @@ def run_sweep(request: Request, trace: Sequence[str] = TRACE) -> None:
             drive(sweep, trace)
     except KeyboardInterrupt:
         raise RunError(
-            f"interrupted; everything is put back, and the same command goes on: {sweep.plan.command}"
+            "interrupted; everything is put back, and the same command goes on: "
+            f"{front.shown(sweep.plan.command)}"
         ) from None
     finally:
         _print_path(sweep)
@@ -185,7 +187,7 @@ def _named(request: Request, out: str, user: Owner) -> SweepDirectory:
         raise OptionError(f"OUT={out} is a broken sweep ({error}): give a new directory") from None
     if _words(sweep.plan.words) != _words(request.words):
         raise OptionError(
-            f"OUT={out} has a sweep of other words ({sweep.plan.command}): give a new directory"
+            f"OUT={out} has a sweep of other words ({front.shown(sweep.plan.command)}): give a new directory"
         )
     return sweep
 

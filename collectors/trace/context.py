@@ -19,6 +19,7 @@ from collectors.trace.run_dir import RunDirectory
 from collectors.vm import staged
 from workloads.cleanup.janitor import STATE, Janitor
 from workloads.cli.options import Options
+from workloads.system import front
 from workloads.system.errors import RunError, UserError
 
 
@@ -110,7 +111,8 @@ def sweep(state: Path = STATE) -> None:
     for line in Janitor.sweep(state):
         tell(f"seekmeter: {line}")
     for path in unfinished.finish(state):
-        tell(f"seekmeter: its run {path} is marked interrupted: make report RUN={path} shows its data")
+        shown = front.command(f"report RUN={path}")
+        tell(f"seekmeter: its run {path} is marked interrupted: {shown} shows its data")
     if state != STATE:
         staged.sweep()
 

@@ -24,7 +24,7 @@ from collectors.trace.context import RunContext
 from collectors.trace.remount import Target
 from workloads.cli.options import Options
 from workloads.disks.drive_server import DriveServer
-from workloads.system import mounts
+from workloads.system import front, mounts
 from workloads.system.command import end_with_session, find_program
 from workloads.system.errors import MachineError, RunError, UserError
 
@@ -329,7 +329,7 @@ def _ask_program(directory: Path, log: Path, cut_ns: int) -> dict[str, Any]:
             f"{PROGRAM} --check does not end within {_CHECK_SECONDS:.0f} s: read raw/{LOG}"
         ) from None
     except (OSError, subprocess.SubprocessError) as error:
-        raise MachineError(f"{program} cannot be started ({error}): run make build") from None
+        raise MachineError(f"{program} cannot be started ({error}): {front.REBUILD}") from None
     finally:
         for part in (file, output, errors):
             os.close(part)

@@ -18,6 +18,7 @@ from collectors.privilege.sudo import Owner
 from collectors.trace import sysinfo
 from workloads import catalog
 from workloads.sweep.from_finding import Recorded
+from workloads.system import front
 from workloads.system.errors import MachineError, OptionError
 from workloads.system.visible import one_line
 
@@ -47,12 +48,13 @@ def read_recorded(run: str, number: int, user: Owner) -> Recorded:
     except (OSError, ValueError, RecursionError) as error:
         why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
         raise OptionError(
-            f"RUN={run} is not a finished run's directory (run.json: {why}): name one of make trace"
+            f"RUN={run} is not a finished run's directory (run.json: {why}): "
+            f"name one of {front.command('trace')}"
         ) from None
     if owner_id not in (user.uid, 0):
         raise MachineError(
             f"RUN={run} belongs to the user with the number {owner_id}, and its commands are run for its "
-            f"owner alone: record it yourself by make trace"
+            f"owner alone: record it yourself by {front.command('trace')}"
         )
     if not isinstance(facts, dict):
         raise OptionError(f"RUN={run} is not a finished run's directory (run.json holds no object)")
@@ -68,7 +70,7 @@ def read_recorded(run: str, number: int, user: Owner) -> Recorded:
 
 def _read_findings(directory: int, run: str) -> Mapping[str, Any]:
     """Return findings.json. Raises OptionError."""
-    again = f"make report RUN={shlex.quote(run)} writes it"
+    again = f"{front.command(f'report RUN={shlex.quote(run)}')} writes it"
     try:
         value = read_json(directory, FINDINGS, _BYTES_MOST)
     except FileNotFoundError:
@@ -94,7 +96,8 @@ def _words(facts: Mapping[str, Any], run: str) -> dict[str, str]:
         )
     if facts.get("imported") is not None:
         raise OptionError(
-            f"RUN={run} is an imported trace, which has no command to repeat: verify a make trace"
+            f"RUN={run} is an imported trace, which has no command to repeat: "
+            f"verify one of {front.command('trace')}"
         )
     if not isinstance(words, dict) or not all(_is_typed(text) for text in (*words, *words.values())):
         raise OptionError(f"RUN={run} does not say how it was made, so it can't be repeated")
@@ -105,7 +108,8 @@ def _words(facts: Mapping[str, Any], run: str) -> dict[str, str]:
         )
     if "FS" not in words:
         raise OptionError(
-            f"RUN={run} watched what others did (DEV=), which can't be repeated: verify a run of make trace"
+            f"RUN={run} watched what others did (DEV=), which can't be repeated: "
+            f"verify a run of {front.command('trace')}"
         )
     if facts.get("state") != "complete" or facts.get("exit_status") != 0:
         raise OptionError(
@@ -136,7 +140,7 @@ def _check_machine(facts: Mapping[str, Any], words: Mapping[str, str], run: str)
         if then is not None and then != now:
             raise MachineError(
                 f"RUN={run} was made on another machine or kernel ({text}: {str(then)[:60]}, here {now}), "
-                f"and its prediction is about that one: record it here by make trace"
+                f"and its prediction is about that one: record it here by {front.command('trace')}"
             )
 
 
@@ -154,7 +158,7 @@ def _check_end(facts: Mapping[str, Any], words: Mapping[str, str], run: str) -> 
     if is_timed or _is_timed(words.get("WL", "")):
         raise OptionError(
             f"RUN={run}: a clock or its own results end its workload, so that it takes as long with the "
-            f"cause and without: compare what it does in that time, by make sweep"
+            f"cause and without: compare what it does in that time, by {front.command('sweep')}"
         )
 
 
@@ -182,7 +186,7 @@ def _recorded(
         has = f"the findings 1 to {len(findings)}" if findings else "no findings"
         raise OptionError(f"FINDING={number}: RUN={run} has {has}: see its report")
     again = f"RUN={run}: {FINDINGS} states finding {number} wrongly"
-    anew = f"make report RUN={shlex.quote(run)} writes it anew"
+    anew = f"{front.command(f'report RUN={shlex.quote(run)}')} writes it anew"
     remedy = finding.get("remedy")
     if remedy is None:
         why, test = finding.get("no_remedy"), finding.get("test")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -167,7 +168,9 @@ def test_plan_is_that_of_make(bundle: Path) -> None:
         commands = [
             plan.pop(next(i for i, line in enumerate(plan) if line.startswith("command "))) for plan in plans
         ]
-        assert sorted(shlex.split(commands[0])) == sorted(shlex.split(commands[1]))
+        typed = [shlex.split(command)[1:] for command in commands]
+        assert [typed[0].pop(0), typed[1].pop(0)] == ["make", "./seekmeter"]
+        assert sorted(typed[0]) == sorted(typed[1])
         assert plans[0] == plans[1]
 
 
@@ -177,7 +180,8 @@ def test_plan_is_that_of_make(bundle: Path) -> None:
 def test_wrong_words_are_refused_as_by_make(bundle: Path, words: tuple[str, ...]) -> None:
     ours, theirs = make("plan", *words), run(bundle, "plan", *words)
     assert theirs.returncode == 2
-    assert theirs.stderr == ours.stderr.splitlines(keepends=True)[0]
+    line = ours.stderr.splitlines(keepends=True)[0]
+    assert theirs.stderr == line.replace("(see make list)", "(see ./seekmeter list)")
 
 
 @pytest.mark.parametrize(
@@ -241,3 +245,36 @@ def test_without_python_each_job_says_what_is_missing(bundle: Path, tmp_path: Pa
     assert done.returncode == 3 and "COLLECT=" in done.stderr
     assert run(copy, "watch", path=path).returncode == 2
     assert "watch" in run(copy, "help", path=path).stdout
+
+
+def test_messages_name_the_front_of_the_bundle(bundle: Path) -> None:
+    """What a message names can be typed here; what needs an installed Seekmeter says so."""
+    jobs = (("doctor",), ("list",), ("plan",), ("trace",), ("watch", "DEV=none0"), ("plan", "FS=ext4"))
+    said = {words: (done := run(bundle, *words)).stdout + done.stderr for words in jobs}
+    assert "./seekmeter trace can run here" in said[("doctor",)] or "cannot run here" in said[("doctor",)]
+    assert "nothing to run: add WL=NAME (see ./seekmeter list)" in said[("plan", "FS=ext4")]
+    for text in said.values():
+        at_home = " ".join(text.split()).replace("where Seekmeter is installed: make ", "")
+        assert not re.search(r"\bmake (trace|watch|list|doctor|plan|report|setup|build)\b", at_home), text
+
+
+def test_what_a_bundle_lacks_is_done_elsewhere(bundle: Path) -> None:
+    """By the bundle's code: a job that it has, one that it lacks, and what it can't build or install."""
+    code = (
+        "from workloads.system import front as f;"
+        "print([f.command('doctor'), f.command('report RUN=runs/a'), f.command('doctor VM=1'),"
+        " f.REBUILD, f.installs('trace FS=xfs', 'xfsprogs'), f.shown('make plan FS=ext4')])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd="/", env={"PYTHONPATH": str(bundle / "session.pyz")},
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    elsewhere = "where Seekmeter is installed: make"
+    assert eval(answer) == [
+        "./seekmeter doctor",
+        f"{elsewhere} report RUN=runs/a",
+        f"{elsewhere} doctor VM=1",
+        "unpack the bundle again",
+        "install xfsprogs",
+        "./seekmeter plan FS=ext4",
+    ]

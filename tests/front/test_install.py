@@ -55,6 +55,7 @@ def test_installed_words_are_those_of_make(prefix: Path, tmp_path: Path) -> None
     made = run("make", *words)
     assert installed.returncode == 0, installed.stderr
     there = installed.stdout.replace(str(prefix / "lib/seekmeter"), str(TREE)).split()
+    there[there.index("seekmeter")] = "make"  # the command as it is typed there
     assert sorted(there) == sorted(made.stdout.split())  # make hands words on in an order of its own
 
 
@@ -92,6 +93,22 @@ def test_modules_come_from_the_installation_alone(prefix: Path, tmp_path: Path) 
         done = seekmeter(prefix, job, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "stranger" not in done.stdout + done.stderr
+
+
+def test_messages_name_the_installed_command(prefix: Path, tmp_path: Path) -> None:
+    no_run = ("report", f"RUN={tmp_path}")
+    said = {
+        words: (done := seekmeter(prefix, *words, cwd=tmp_path)).stdout + done.stderr
+        for words in (("help",), ("list",), ("doctor",), ("query",), ("plan", "FS=ext4"), no_run)
+    }
+    said |= {("man",): (prefix / "share/man/man1/seekmeter.1").read_text()}
+    assert "seekmeter trace FS=ext3 WL=compilebench" in said[("help",)]
+    assert "(see seekmeter list)" in said[("plan", "FS=ext4")]
+    assert "name one that `seekmeter trace` made" in said[no_run]
+    assert "seekmeter list" in said[("man",)]
+    for words, text in said.items():
+        named = re.search(rf"\bmake ({'|'.join(JOBS)})\b", " ".join(text.split()))
+        assert named is None, (words, named)
 
 
 @pytest.mark.root

@@ -14,11 +14,12 @@ from workloads.cli.flight_options import Condition
 from workloads.cli.follow_options import Follow
 from workloads.cli.on_option import On
 from workloads.cli.with_options import With
+from workloads.system import front
 
 # Variable: what it means (the text of help).
 VARIABLES = {
-    "FS": "file system, NAME or NAME:OPTIONS (see make list)",
-    "WL": "workload, NAME or NAME:VARIANT (see make list)",
+    "FS": f"file system, NAME or NAME:OPTIONS (see {front.command('list')})",
+    "WL": f"workload, NAME or NAME:VARIANT (see {front.command('list')})",
     "ARGS": "more arguments for the workload, unchanged; for test jobs, arguments of pytest",
     "DISK": "file (default), ram, hdd:DRIVE@OFFSET (emulated), or /dev/sdb; several for btrfs: 'file file'",
     "JOURNAL": "another disk for the journal or log: file, ram, hdd, or a device",
@@ -37,8 +38,9 @@ VARIABLES = {
     "CPUS": "CPUs of the workload: how many (2), or which (0-1 or 0,2); of the machine, if it is virtual",
     "VM": "1: run in a virtual machine, which needs no root; 0: never (default: if FS needs it)",
     "KERNEL": "kernel of the virtual machine: a version (6.1), an image, or a built tree",
-    "COLLECT": "names of collectors (make doctor lists them), or none",
-    "WITH": "run during the workload: bpftrace:NAME or FILE, bcc:TOOL (see make list); record mkfs, fsck too",
+    "COLLECT": f"names of collectors ({front.command('doctor')} lists them), or none",
+    "WITH": f"run during the workload: bpftrace:NAME or FILE, bcc:TOOL (see {front.command('list')}); "
+    "record mkfs, fsck too",
     "DIR": "existing directory to run CMD in; nothing is formatted",
     "CMD": "any shell command as the workload; of watch with UNTIL=exit: the command that is waited for",
     "DEV": "disk or volume to watch: sda, /dev/vg/root; with DIR, what to record (default: all below DIR)",
@@ -66,14 +68,16 @@ VARIABLES = {
     "RUN": "run directory to report, show, query or verify (default runs/latest)",
     "FINDING": "the finding to verify, by its number in the report",
     "LOCKS": "all: report lock waits of all tasks, not only those of the workload and its file system",
-    "MODEL": "what the run's requests would cost on a drive: hdd, another of make list, or ./FILE.toml",
+    "MODEL": f"what the run's requests would cost on a drive: hdd, another of {front.command('list')}, "
+    "or ./FILE.toml",
     "BY": "volume: disk maps of the volume that the file system is on (default: of the disks below it)",
-    "TO": "format that export writes: perfetto, csv, fio (make export lists them)",
+    "TO": f"format that export writes: perfetto, csv, fio ({front.command('export')} lists them)",
     "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop; "
     "or what recorder --facts left",
     "RUNS": "2 to 16 runs (of compare: or sweeps), separated by blanks; quotes around a name with blanks",
     "GATE": "1: the exit status is the verdict: 0 no worse, 1 worse, 3 can't tell (default 0: no verdict)",
-    "SQL": "one SELECT over the tables, or @NAME, a question of analysis/queries (make query lists them)",
+    "SQL": f"one SELECT over the tables, or @NAME, a question of analysis/queries "
+    f"({front.command('query')} lists them)",
     "WINDOW": "of query: seconds from the workload's start, 1.2-3.4, for in_window() in the SQL",
     "FORMAT": "of query: text (default), csv, json",
     "REPS": "runs of each configuration of a sweep (default 5)",

@@ -35,7 +35,7 @@ from workloads.cli.options import (
 from workloads.cli.with_options import parse_with
 from workloads.machines import MOST_DISKS as MOST_MACHINE_DISKS
 from workloads.machines.choice import choose
-from workloads.system import device_graph
+from workloads.system import device_graph, front
 from workloads.system.errors import OptionError, nearest
 from workloads.system.guest import GUEST
 from workloads.system.units import parse_cpu_list, parse_size, show_size
@@ -194,7 +194,7 @@ def _check_trace(options: Options) -> None:
     if "SYNC" in given:
         raise OptionError("SYNC contradicts FS: a fresh file system is always synced first; leave SYNC out")
     if options.cmd is None and options.wl is None:
-        raise OptionError("nothing to run: add WL=NAME (see make list) or CMD='COMMAND'")
+        raise OptionError(f"nothing to run: add WL=NAME (see {front.command('list')}) or CMD='COMMAND'")
     if options.cmd is not None:
         clash = [n for n in ("WL", "ARGS", "THREADS", "SCALE", "SEED") if n in given]
         if clash:
@@ -439,7 +439,9 @@ def _name(text: str) -> dict[str, object]:
 def _runs(text: str) -> dict[str, object]:
     chosen = _split("RUNS", text)  # quotes protect blanks in a name
     if not 2 <= len(chosen) <= MOST_COMPARED:
-        alone = f"; make report RUN={text} shows all that is in one" if len(chosen) == 1 else ""
+        alone = (
+            f"; {front.command(f'report RUN={text}')} shows all that is in one" if len(chosen) == 1 else ""
+        )
         raise OptionError(
             f"RUNS={text} names {len(chosen)}: give 2 to {MOST_COMPARED} runs or sweeps, separated by blanks"
             f"{alone}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from workloads.cleanup.janitor import Janitor
 from workloads.disks.drive_server import DriveServer
 from workloads.disks.loop import new_loop
-from workloads.system import loopdev, mounts
+from workloads.system import front, loopdev, mounts
 from workloads.system.command import load_module
 from workloads.system.errors import MachineError
 
@@ -88,7 +88,7 @@ def _attach(target: Path, mark: str, janitor: Janitor) -> tuple[int, int]:
     except OSError as error:
         raise MachineError(
             f"the emulated disk {target.name} cannot be opened ({(error.strerror or '').lower()}): "
-            f"run make build"
+            f"{front.REBUILD}"
         ) from None
     try:
         # Before Linux 6.16 a loop device takes the size that FUSE knows: none, before it is asked.

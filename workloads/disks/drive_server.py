@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from workloads.system import mounts
+from workloads.system import front, mounts
 from workloads.system.command import end_with_session
 from workloads.system.errors import MachineError
 from workloads.system.tree import TREE
@@ -64,7 +64,7 @@ class DriveServer:
         except OSError as error:
             os.close(self._errors)
             raise MachineError(
-                f"{PROGRAM} cannot be started ({(error.strerror or '').lower()}): run make build"
+                f"{PROGRAM} cannot be started ({(error.strerror or '').lower()}): {front.REBUILD}"
             ) from None
 
     @property
@@ -210,7 +210,7 @@ class DriveServer:
             line = None
         if not isinstance(line, dict):
             shown = text[:80].decode(errors="replace")
-            raise MachineError(f"the emulated disk {self.name} gives no JSON ({shown}): run make build")
+            raise MachineError(f"the emulated disk {self.name} gives no JSON ({shown}): {front.REBUILD}")
         return line
 
     def _gone(self) -> MachineError:

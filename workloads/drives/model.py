@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from workloads.system import front
 from workloads.system.errors import OptionError, nearest
 from workloads.system.owner import owner
 from workloads.system.rights import as_user
@@ -92,7 +93,8 @@ class DriveModel:
             begin = f" from {show_size(offset_bytes)} on" if offset_bytes else ""
             raise OptionError(
                 f"a disk of {show_size(size_bytes)}{begin} does not fit {self.name}, which has "
-                f"{show_size(self.capacity_bytes)}: give a smaller SIZE, or another drive (make list)"
+                f"{show_size(self.capacity_bytes)}: give a smaller SIZE, "
+                f"or another drive ({front.command('list')})"
             )
         lines = [
             f"sectors {size_bytes // _SECTOR_BYTES}",
@@ -163,7 +165,7 @@ def _read_of_user(path: Path) -> bytes:
     except OSError as error:
         raise OptionError(
             f"{path} cannot be read ({(error.strerror or '').lower()}): name a TOML file, or a drive "
-            f"of make list"
+            f"of {front.command('list')}"
         ) from None
     if len(text) > _FILE_MOST_BYTES:
         raise OptionError(

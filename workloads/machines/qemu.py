@@ -24,6 +24,7 @@ from typing import BinaryIO
 
 from workloads.machines import kvm, unprivileged
 from workloads.machines.kernels import Kernel
+from workloads.system import front
 from workloads.system.command import end_with_session
 from workloads.system.errors import MachineError
 from workloads.system.tree import TREE
@@ -68,7 +69,7 @@ def find_qemu() -> str:
     name = f"qemu-system-{os.uname().machine}"
     program = shutil.which(name)
     if program is None:
-        raise MachineError(f"{name} is missing, which virtual machines need: install it, or run make setup")
+        raise MachineError(f"{name} is missing, which virtual machines need: install it, or {front.INSTALL}")
     return program
 
 
@@ -233,7 +234,7 @@ def _arguments(hardware: Hardware, shared: Path, initramfs: Path) -> list[str]:
     if emulated:
         options.append("--disable-kvm")
     if not VIRTME.exists():
-        raise MachineError(f"{VIRTME} is missing: run make setup")
+        raise MachineError(f"{VIRTME} is missing: {front.INSTALL}")
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin:{VIRTME.parent}"
     result = subprocess.run(
         # Not as a program: its first line has the path of Python at the time .venv was made.

@@ -13,6 +13,7 @@ from workloads.disks.loop import scratch_directory
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.machines.kernels import Kernel
 from workloads.plan.plan import Plan
+from workloads.system import front
 from workloads.system.units import show_cpus, show_seconds, show_size
 
 LABEL_COLUMNS = 12
@@ -63,7 +64,7 @@ def command_rows(plan: Plan) -> list[tuple[str, str]]:
 
 def _target_rows(plan: Plan) -> list[tuple[str, str]]:
     """Return the rows of the machine, the disks and the file system."""
-    rows = [("command", plan.options.command())]
+    rows = [("command", front.shown(plan.options.command()))]
     if plan.kernel is not None:
         rows += _machine_rows(plan, plan.kernel)
     if plan.filesystem is not None:

@@ -19,9 +19,10 @@ from workloads.machines.kernels import Kernel
 from workloads.plan import real_disks
 from workloads.plan import trial as trials
 from workloads.plan.plan import Plan
-from workloads.system import command
+from workloads.system import command, front
 from workloads.system.errors import MachineError, OptionError
 from workloads.system.owner import owner
+from workloads.system.tree import BUNDLED
 from workloads.system.tree import TREE as TREE
 from workloads.system.units import show_size
 
@@ -46,9 +47,10 @@ class _Notes:
     def add_missing(self, program: str, packages: tuple[str, ...]) -> None:
         """Add the packages of a missing program. Raises MachineError for a trace, which needs it now."""
         if self.options.job != "plan":
-            raise MachineError(
-                f"{program} is missing: install the package {' '.join(packages)}, or run make setup"
-            )
+            remedy = f"install the package {' '.join(packages)}"
+            if not BUNDLED:
+                remedy += f", or {front.INSTALL}"
+            raise MachineError(f"{program} is missing: {remedy}")
         self.to_install.update(packages)
 
 
@@ -121,7 +123,7 @@ def _workload_argv(
     if workload.program is None:
         program = str(TREE / "build/generators" / str(workload.generator))
         if options.job != "plan" and not os.access(program, os.X_OK):
-            raise MachineError(f"{program} is not built: run make build")
+            raise MachineError(f"{program} is not built: {front.REBUILD}")
     else:
         program = command.find_program(workload.program) or workload.program
         if program == workload.program:

@@ -9,6 +9,7 @@ from workloads.plan.format import command_rows
 from workloads.plan.plan import Plan
 from workloads.sweep.format_finding import finding_rows
 from workloads.sweep.sweep_plan import Configuration, SweepPlan
+from workloads.system import front
 from workloads.system.units import show_seconds, show_size
 
 # Sizes of run directories with their tables, measured on quick and default runs of the catalog: means.
@@ -21,7 +22,7 @@ _NAMES_SHOWN = 12
 def format_sweep(plan: SweepPlan, is_seed_given: bool) -> list[str]:
     """Return the head of the plan, its configurations and what is refused, as lines of text."""
     is_pair = plan.finding is not None
-    rows = [("command", plan.command)]
+    rows = [("command", front.shown(plan.command))]
     rows += finding_rows(plan) if is_pair else [("sweep", _counts(plan))]
     rows += [("time", _time(plan)), ("disk", _disk(plan))]
     order = "pairs of both, each shuffled" if is_pair else "blocks of all configurations, each shuffled"

@@ -13,6 +13,7 @@ from workloads.cli.disk_options import has_drive, parse_disk, parse_erase, parse
 from workloads.cli.options import OF_EMULATED, VERIFY_WORDS
 from workloads.sweep.from_words import whole
 from workloads.sweep.request import LEFT_OUT, Part, Request, Subject
+from workloads.system import front
 from workloads.system.errors import OptionError
 
 WITH_CAUSE, WITHOUT_CAUSE = "with the cause", "without"
@@ -137,7 +138,7 @@ def _remedy(recorded: Recorded, cause: Mapping[str, str]) -> dict[str, str]:
         if name not in REMEDIES:
             raise OptionError(
                 f"finding {recorded.number} would change {name}, which no remedy may: "
-                f"write findings.json anew by make report RUN={shlex.quote(recorded.run)}"
+                f"write findings.json anew by {front.command(f'report RUN={shlex.quote(recorded.run)}')}"
             )
     changed = {name: text for name, text in recorded.remedy_words.items() if cause.get(name, "") != text}
     if not changed:

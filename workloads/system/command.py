@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from workloads.system import front
 from workloads.system.errors import MachineError
 
 # Working directory of every command. No relative name in an argument can reach a device or make a file here.
@@ -137,7 +138,7 @@ def _resolved(argv: Sequence[str]) -> list[str]:
     """Return the command with its program's path. Raises MachineError."""
     program = find_program(argv[0])
     if program is None:
-        raise MachineError(f"{argv[0]} is missing: run make setup")
+        raise MachineError(f"{argv[0]} is missing: {front.INSTALL}")
     return [program, *argv[1:]]
 
 

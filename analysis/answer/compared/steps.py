@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+from analysis import front
 from analysis.answer.next_steps import Step
 from analysis.measures.compare.compared_run import Compared
 from analysis.measures.compare.differences import MAY_DIFFER
@@ -29,7 +30,9 @@ def steps(runs: Sequence[Compared], time: TimeApart) -> list[Step]:
         found.append(
             Step(command, "is it more than chance?")
             if command
-            else Step("make compare RUNS=...", f"{REPS} runs of each tell whether it is more than chance")
+            else Step(
+                front.command("compare RUNS=..."), f"{REPS} runs of each tell whether it is more than chance"
+            )
         )
     found.append(Step("compare.html", "all figures side by side, pictures"))
     return found
@@ -50,7 +53,7 @@ def _sweep(runs: Sequence[Compared], time: TimeApart) -> str:
     if axis not in BARRED and any(" " in value for value in values):
         return ""
     parts = [f"{name}={shlex.quote(value)}" for name, value in merged.items()]
-    return " ".join(["make sweep", *parts, f"REPS={REPS}"])
+    return " ".join([front.command("sweep"), *parts, f"REPS={REPS}"])
 
 
 def _words(compared: Compared) -> dict[str, str]:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analysis import front
 from analysis.errors import OptionError, TableError
 from analysis.rundir.run import as_int, clean
 from analysis.tables.block import SECTOR_BYTES, Block, parts
@@ -92,7 +93,7 @@ def read_drive(parameters: Path) -> Drive:
     sectors = next((as_int(_number(line)) for line in lines if line.startswith("sectors ")), None)
     if not sectors or sectors < 0:
         raise OptionError(
-            f"MODEL: {clean(parameters)} holds no drive's parameters: name a drive of make list"
+            f"MODEL: {clean(parameters)} holds no drive's parameters: name a drive of {front.command('list')}"
         )
     title = next((line.removeprefix(_TITLE) for line in lines if line.startswith(_TITLE)), "a spinning disk")
     return Drive(parameters, clean(title, 120), sectors * SECTOR_BYTES)
@@ -106,7 +107,7 @@ def _number(line: str) -> int | None:
 def measure(block: Block, drive: Drive) -> list[DriveRow]:
     """Cost the requests of each device. Raises OptionError, TableError."""
     if not PROGRAM.exists():
-        raise OptionError("MODEL needs build/drive-cost, which is not built: run make build")
+        raise OptionError(f"MODEL needs build/drive-cost, which is not built: {front.REBUILD}")
     rows_of_device = []
     for dev in np.unique(block.dev):
         mine = np.flatnonzero(block.dev == dev)
@@ -115,7 +116,7 @@ def measure(block: Block, drive: Drive) -> list[DriveRow]:
         if ends > drive.bytes:
             raise OptionError(
                 f"MODEL: the run's disk has requests up to {ends / 1e9:,.1f} GB, and {drive.title} has "
-                f"{drive.bytes / 1e9:,.1f} GB: name a larger drive of make list"
+                f"{drive.bytes / 1e9:,.1f} GB: name a larger drive of {front.command('list')}"
             )
         if kept.size == 0:
             continue

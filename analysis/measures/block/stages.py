@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from analysis import front
 from analysis.measures.block.stage_percentiles import Groups, Part, Stage, measure_stage
 from analysis.tables.block import Block, parts
 from analysis.tables.store import Categorical
@@ -29,9 +30,10 @@ DEFINITION = (
     " processes of one name."
 )
 NOT_RECORDED = "not recorded by the block collector: they would slow it by a fifth or more"
-IN_TRACE = "the block trace that this run left in raw/ has them: make import TRACE=RUN/raw"
+IN_TRACE = f"the block trace that this run left in raw/ has them: {front.command('import TRACE=RUN/raw')}"
 TO_TRACE = (
-    'COLLECT="block blktrace" also leaves a block trace in raw/, which has them: make import TRACE=RUN/raw'
+    'COLLECT="block blktrace" also leaves a block trace in raw/, which has them: '
+    f"{front.command('import TRACE=RUN/raw')}"
 )
 NOT_TRACED = "not in this trace"
 STAGES = ("Q2G", "G2I", "Q2I", "I2D", "Q2D", "D2C", "Q2C")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from analysis import front
 from analysis.errors import ReportError, TableError
 from analysis.measures.verify.judgement import Pair, Prediction
 from analysis.rundir.files import read_json_object
@@ -49,7 +50,9 @@ def read_tested(sweep: Sweep) -> Tested:
     """What a sweep of make verify tests. Raises ReportError if it is none, or broken."""
     finding = sweep.facts.get("finding")
     if not isinstance(finding, Mapping):
-        raise ReportError(f"{clean(sweep.path)} tests no finding; name a directory that make verify made")
+        raise ReportError(
+            f"{clean(sweep.path)} tests no finding; name a directory that {front.command('verify')} made"
+        )
     predicted, cost = _interval(finding.get("predicted_s")), _interval(finding.get("cost_s"))
     goal_s, number = as_float(finding.get("goal_s")), as_int(finding.get("number"))
     words, text = dig(finding, "remedy", "words"), dig(finding, "remedy", "text")
@@ -64,7 +67,9 @@ def read_tested(sweep: Sweep) -> Tested:
         or number is None
         or not 0 < number < 1000
     ):
-        raise ReportError(f"{clean(sweep.path)}: sweep.json states its finding wrongly; make verify again")
+        raise ReportError(
+            f"{clean(sweep.path)}: sweep.json states its finding wrongly; {front.command('verify')} again"
+        )
     return Tested(
         run=str(finding["run"])[:PATH_LETTERS],
         number=number,
@@ -81,7 +86,9 @@ def read_tested(sweep: Sweep) -> Tested:
 def read_pairs(sweep: Sweep) -> Pairs:
     """The pairs of a sweep of make verify: its first configuration has the cause, its second has not."""
     if len(sweep.configurations) != 2:
-        raise ReportError(f"{clean(sweep.path)}: sweep.json has no two sides to compare; make verify again")
+        raise ReportError(
+            f"{clean(sweep.path)}: sweep.json has no two sides to compare; {front.command('verify')} again"
+        )
     sides = [one.id for one in sweep.configurations]
     blocks: dict[int, dict[str, Task]] = {}
     for task in sweep.tasks:

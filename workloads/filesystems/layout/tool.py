@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
+from workloads.system import front
 from workloads.system.command import end_with_session, find_program
 from workloads.system.errors import RunError
 
@@ -19,7 +20,7 @@ def output_of(argv: Sequence[str]) -> str:
     """Return a program's standard output, in the C locale. Raises RunError if it fails or exceeds a limit."""
     program = find_program(argv[0])
     if program is None:
-        raise RunError(f"{argv[0]} is missing: run make setup")
+        raise RunError(f"{argv[0]} is missing: {front.INSTALL}")
     output = os.memfd_create("output", os.MFD_CLOEXEC)
     errors = os.memfd_create("errors", os.MFD_CLOEXEC)
     try:
