@@ -15,8 +15,8 @@
 # Exit status: 0, 2 (wrong options), 3 (this machine cannot, and why).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-make=make
-[ -e Makefile ] || make=seekmeter # installed
+make="make"
+[ -e Makefile ] || make="seekmeter" # installed
 # Debian keeps these folders out of an ordinary user's PATH; mkfs.* and bpftool live there.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -83,9 +83,9 @@ cannot() {
 # have PROGRAM: `command -v` alone also finds a file that cannot be executed
 have() { [ -x "$(command -v "$1")" ]; }
 
-# good_python PROGRAM: whether it is Python 3.11 or newer
+# good_python PROGRAM: whether it is Python 3.11 or newer, with its standard library (python3-minimal has not all)
 good_python() {
-	have "$1" && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+	have "$1" && "$1" -c 'import dataclasses, resource, sys, tomllib; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
 # Print the path of the Python to use. The system's comes first: other users and root can read it.

@@ -213,7 +213,7 @@ def test_watch_of_the_front_records_where_nothing_else_is(bare: Path, disk: Loop
         process.send_signal(signal.SIGINT)
         said += process.communicate(timeout=60)[1]
     assert process.returncode == 0, said
-    assert said.startswith("seekmeter: Python 3.11 or newer is not here: the recorder records alone\n")
+    assert said.startswith("seekmeter: Python 3.11 or newer with its standard library is not here: the recorder records")
     assert "make import" in said
     assert _imported(bare / "run", tmp_path / "imported") == PATTERN
 

@@ -232,9 +232,15 @@ def test_what_needs_more_than_a_bundle_is_said(bundle: Path) -> None:
     assert run(bundle, "help").stdout == run(bundle).stdout
 
 
-def test_without_python_each_job_says_what_is_missing(bundle: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("python", ["none", "minimal"])
+def test_without_python_each_job_says_what_is_missing(bundle: Path, tmp_path: Path, python: str) -> None:
     # The front looks for /usr/bin/python3 first: a copy looks where there is none.
     copy, path = tmp_path / "copy", without_python(tmp_path)
+    if python == "minimal":  # Debian's python3-minimal has no dataclasses
+        (tmp_path / "dataclasses.py").write_text("raise ModuleNotFoundError\n")
+        stub = tmp_path / "python3"
+        stub.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+        stub.chmod(0o755)
     shutil.copytree(bundle, copy, symlinks=True)
     front = copy / "seekmeter"
     front.write_text(front.read_text().replace("/usr/bin/python3 ", ""))
