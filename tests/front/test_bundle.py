@@ -284,3 +284,31 @@ def test_what_a_bundle_lacks_is_done_elsewhere(bundle: Path) -> None:
         "install xfsprogs",
         "./seekmeter plan FS=ext4",
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "mode"),
+    [("session.pyz", 0o646), ("build/recorder", 0o775), ("build", 0o757), ("", 0o775), ("..", 0o777)],
+)
+def test_place_that_others_can_write_is_refused(bundle: Path, tmp_path: Path, path: str, mode: int) -> None:
+    copy = tmp_path / "open" / "copy"
+    shutil.copytree(bundle, copy, symlinks=True)
+    asked = ("watch", "DEV=none0")
+    (tmp_path / "link").symlink_to(copy)
+    for place in (copy, tmp_path / "link"):
+        assert "others can write" not in run(place, *asked).stderr
+    (copy / path).chmod(mode)
+    done = run(copy, *asked)
+    assert done.returncode == 3 and done.stdout == ""
+    assert done.stderr.startswith(f"seekmeter: others can write {(copy / path).resolve()}, and root runs")
+    (copy / path).chmod(mode & ~0o022 | (0o1022 if path == ".." else 0))  # as /tmp
+    assert "others can write" not in run(copy, *asked).stderr
+
+
+@pytest.mark.root
+def test_place_of_another_user_is_refused_without_sudo(bundle: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(bundle, copy, symlinks=True)
+    os.chown(copy / "session.pyz", 12345, -1)
+    assert "others can write" in run(copy, "watch", "DEV=none0").stderr
+    assert "others can write" not in run(copy, "watch", "DEV=none0", SUDO_UID="12345").stderr
