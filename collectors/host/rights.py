@@ -56,6 +56,24 @@ def missing(proc: Path = Path("/proc")) -> Iterator[Missing]:
             "start it with --cgroupns=host (Kubernetes: kubectl debug node/NAME --profile=sysadmin)",
             False,
         )
+    elif _cgroup2_is_hidden(proc):
+        yield Missing(
+            "the host's cgroup2 tree",
+            "services and containers have no names",
+            "start it with -v /sys:/sys",
+            False,
+        )
+
+
+def _cgroup2_is_hidden(proc: Path) -> bool:
+    """Whether this process is in a cgroup of a cgroup2 hierarchy that no mount shows (a hybrid host's)."""
+    try:
+        own = (proc / "self/cgroup").read_text("utf-8", "surrogateescape").splitlines()
+        mounted = (proc / "self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return False
+    kinds = {line.partition(" - ")[2].partition(" ")[0] for line in mounted}
+    return "cgroup2" not in kinds and any(line.startswith("0::/") and line != "0::/" for line in own)
 
 
 def _effective(proc: Path) -> int | None:

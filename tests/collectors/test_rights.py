@@ -58,6 +58,22 @@ def test_namespaces_of_a_container_are_named(tmp_path: Path, kind: str, option: 
     assert not found.needed
 
 
+CGROUP2 = "103 93 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
+CGROUP1 = "94 93 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n"
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "mounts", "is_hidden"),
+    [("0::/pod/x", CGROUP1, True), ("0::/pod/x", CGROUP1 + CGROUP2, False), ("0::/", CGROUP1, False)],
+)
+def test_a_hidden_cgroup2_tree_is_named(tmp_path: Path, cgroup: str, mounts: str, is_hidden: bool) -> None:
+    """As podman on a host with cgroups of both versions shows it: the first version alone."""
+    made = proc(tmp_path, ALL)
+    (made / "self/cgroup").write_text(f"1:cpu:/\n{cgroup}\n")
+    (made / "self/mountinfo").write_text(mounts)
+    assert [one.right for one in missing(made)] == ["the host's cgroup2 tree"] * is_hidden
+
+
 @needs_root
 def test_a_process_with_namespaces_of_its_own_lacks_them() -> None:
     script = "from collectors.host.rights import missing\nprint([one.right for one in missing()])"
