@@ -45,10 +45,13 @@ class Layout:
 
 
 def find_layout(mountinfo: list[mounts.Mount] | None = None) -> Layout:
-    """Return the host's layout: v1, v2 or hybrid. Of a hierarchy mounted twice, the first mount counts."""
+    """Return the host's layout: v1, v2 or hybrid. Of a hierarchy mounted twice, the first mount counts.
+
+    Mounts that a later one covers are none: a container runtime mounts its own over those of -v /sys:/sys.
+    """
     v2: Path | None = None
     v1: dict[str, Path] = {}
-    for mount in mountinfo if mountinfo is not None else mounts.here():
+    for mount in mounts.visible(mountinfo if mountinfo is not None else mounts.here()):
         if mount.kind == "cgroup2" and v2 is None:
             v2 = Path(mount.target)
         elif mount.kind == "cgroup":

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from workloads.cgroup import find_layout
+from workloads.system import mounts
+
 # Bits of capabilities(7), /proc/self/status CapEff.
 _CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_SYS_RESOURCE": 24, "CAP_PERFMON": 38, "CAP_BPF": 39}
 _NOT_NEEDED = ("CAP_SYS_RESOURCE",)  # it raises limits that the recorder can do with
@@ -60,7 +63,7 @@ def missing(proc: Path = Path("/proc")) -> Iterator[Missing]:
         yield Missing(
             "the host's cgroup2 tree",
             "services and containers have no names",
-            "start it with -v /sys:/sys",
+            "start it with -v /sys/fs/cgroup:/sys/fs/cgroup",
             False,
         )
 
@@ -69,11 +72,10 @@ def _cgroup2_is_hidden(proc: Path) -> bool:
     """Whether this process is in a cgroup of a cgroup2 hierarchy that no mount shows (a hybrid host's)."""
     try:
         own = (proc / "self/cgroup").read_text("utf-8", "surrogateescape").splitlines()
-        mounted = (proc / "self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+        layout = find_layout(mounts.parse((proc / "self/mountinfo").read_text("utf-8", "surrogateescape")))
     except OSError:
         return False
-    kinds = {line.partition(" - ")[2].partition(" ")[0] for line in mounted}
-    return "cgroup2" not in kinds and any(line.startswith("0::/") and line != "0::/" for line in own)
+    return layout.v2 is None and any(line.startswith("0::/") and line != "0::/" for line in own)
 
 
 def _effective(proc: Path) -> int | None:

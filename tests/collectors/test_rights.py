@@ -59,12 +59,18 @@ def test_namespaces_of_a_container_are_named(tmp_path: Path, kind: str, option: 
 
 
 CGROUP2 = "103 93 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
+OVER_IT = "106 89 0:45 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
 CGROUP1 = "94 93 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n"
 
 
 @pytest.mark.parametrize(
     ("cgroup", "mounts", "is_hidden"),
-    [("0::/pod/x", CGROUP1, True), ("0::/pod/x", CGROUP1 + CGROUP2, False), ("0::/", CGROUP1, False)],
+    [
+        ("0::/pod/x", CGROUP1, True),
+        ("0::/pod/x", CGROUP1 + CGROUP2, False),
+        ("0::/pod/x", CGROUP2 + OVER_IT + CGROUP1, True),
+        ("0::/", CGROUP1, False),
+    ],
 )
 def test_a_hidden_cgroup2_tree_is_named(tmp_path: Path, cgroup: str, mounts: str, is_hidden: bool) -> None:
     """As podman on a host with cgroups of both versions shows it: the first version alone."""

@@ -43,6 +43,14 @@ def test_find_layout_tells_v1_v2_and_hybrid() -> None:
     assert find_layout(mounts.parse("22 27 0:21 / /proc rw - proc proc rw\n")) == Layout(None, {})
 
 
+def test_find_layout_takes_no_covered_hierarchy() -> None:
+    """In a container, with -v /sys:/sys, the runtime's own /sys/fs/cgroup lies over the host's."""
+    runtimes = "90 23 0:45 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+    runtimes += "91 90 0:31 /pod /sys/fs/cgroup/cpu,memory rw - cgroup cgroup rw,cpu,memory\n"
+    found = find_layout(mounts.parse(HYBRID + V2 + runtimes))
+    assert found == Layout(None, {"memory": Path("/sys/fs/cgroup/cpu,memory")})
+
+
 def fake_v2(root: Path, controllers: str, enabled: str = "") -> Layout:
     root.mkdir()
     (root / "cgroup.controllers").write_text(controllers + "\n")

@@ -4,7 +4,7 @@
 import ctypes
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +58,18 @@ def parse(text: str) -> list[Mount]:
 def here() -> list[Mount]:
     """Return the mounts of this process's mount namespace, oldest first."""
     return parse(Path("/proc/self/mountinfo").read_text())
+
+
+def visible(mounts: Sequence[Mount]) -> list[Mount]:
+    """Those that can be reached, oldest first: no later mount is on their target or a directory above it."""
+    found = []
+    later: set[str] = set()
+    for mount in reversed(mounts):
+        target = Path(mount.target)
+        if later.isdisjoint(map(str, (target, *target.parents))):
+            found.append(mount)
+        later.add(mount.target)
+    return found[::-1]
 
 
 def everywhere() -> Iterator[tuple[int | None, Mount]]:
