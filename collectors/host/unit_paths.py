@@ -15,8 +15,9 @@ ROOT, OTHER = "root", "cgroup"
 _TEXT_MOST = 200
 _SHORT_ID = 12
 _HEX = r"(?P<id>[0-9a-f]{64})"
-# Directories of containers: systemd's scopes, and the cgroupfs driver's bare numbers, by the directory above.
-_SCOPES = re.compile(rf"(?P<runtime>docker|libpod|cri-containerd|crio|nerdctl)-{_HEX}\.scope")
+# Directories of containers: systemd's scopes, podman's and CRI-O's without systemd, and the cgroupfs
+# driver's bare numbers, by the directory above.
+_SCOPES = re.compile(rf"(?P<runtime>docker|libpod|cri-containerd|crio|nerdctl)-{_HEX}(?:\.scope)?")
 _BARE = re.compile(_HEX)
 _POD = re.compile(r"(?:kubepods(?:-burstable|-besteffort)?-)?pod(?P<uid>[0-9A-Za-z_-]{8,64})(?:\.slice)?")
 _RUNTIME_OF_PARENT = {"docker": "docker", "libpod_parent": "libpod", "crio": "crio", "default": "nerdctl"}

@@ -48,15 +48,21 @@ class _Cgroup:
         }
 
 
+def _hosts_root() -> Path:
+    """The root of the host's file system, also from a container that sees the host's processes."""
+    of_init = Path("/proc/1/root")
+    return of_init if os.access(of_init / ".", os.X_OK) else Path("/")
+
+
 class Units:
     """The names of all cgroups, seen from start to stop; the last line of a number counts."""
 
-    def __init__(self, raw: Path, tree: Path | None = None, host: Path = Path("/")) -> None:
+    def __init__(self, raw: Path, tree: Path | None = None, host: Path | None = None) -> None:
         """Walk the tree for the first time.
 
         tree: where cgroup2 is mounted. host: the root of the file system where names are looked up.
         """
-        self._host = host
+        self._host = host or _hosts_root()
         self._tree = tree or find_layout().v2
         self._known: dict[int, _Cgroup] = {}
         self._left_out = 0

@@ -49,6 +49,7 @@ UNDERSCORED = UID.replace("-", "_")
         (f"/machine.slice/libpod-{HEX}.scope/container", "container", f"libpod {HEX[:12]}"),
         (f"/machine.slice/libpod-conmon-{HEX}.scope", "scope", f"libpod-conmon-{HEX}.scope"),
         (f"/libpod_parent/libpod-{HEX}.scope", "container", f"libpod {HEX[:12]}"),
+        (f"/libpod_parent/libpod-{HEX}", "container", f"libpod {HEX[:12]}"),
         (
             f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UNDERSCORED}.slice",
             "pod",
