@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.collectors.recording import INSIDE
 from tests.collectors.sessions import TREE, Run, listen_to_interrupts, wait_for
 from tests.open_tree import python_of
 from workloads.system import mounts
 
 RINGS = Path("/run/seekmeter-rings")
+_PATIENCE_S = 300 if INSIDE else 60
 _DRIVER = """
 import sys
 from pathlib import Path
@@ -78,7 +80,7 @@ class Flight:
 
     def until(self, text: str, times: int = 1) -> None:
         """Wait until it has said so, so many times."""
-        wait_for(lambda: self.said.count(text) >= times or self.process.poll() is not None, 60)
+        wait_for(lambda: self.said.count(text) >= times or self.process.poll() is not None, _PATIENCE_S)
         assert self.said.count(text) >= times, self.said
 
     def armed(self) -> None:
