@@ -36,6 +36,7 @@ needs_busybox = pytest.mark.skipif(
 )
 # Sector and bytes of each write: of four sizes, forwards and backwards, none beside another.
 PATTERN = [(16 * 1024 * (place * 37 % 101), 4096 << place % 4) for place in range(101)]
+SKIPPED = "program already running on this CPU"
 # Makes the folder / of a mount namespace's process; busybox alone is in it.
 _INSIDE = """
 mount -t proc proc "$0/proc"
@@ -118,14 +119,19 @@ def test_both_recorders_record_the_same(
         ]
         assert states[0] == states[1] and states[0]["block"] == "on"
     assert written(ours) == written(theirs) == PATTERN
-    for name in ("block", "calls"):
-        assert sum(ours.source(name)["lost"].values()) == sum(theirs.source(name)["lost"].values()) == 0
     tables = [sorted(path.name for path in run.out.iterdir()) for run in (ours, theirs)]
     assert tables[0] == tables[1]
+    assert sum(ours.source("block")["lost"].values()) == sum(theirs.source("block")["lost"].values()) == 0
     assert len(ours.table("block")) == len(theirs.table("block"))
     calls = [run.table("call") for run in (ours, theirs)]
-    assert len(calls[0]) == len(calls[1]) > 0
-    assert calls[0]["call"].tolist() == calls[1]["call"].tolist()
+    lost = [Counter(run.source("calls")["lost"]) for run in (ours, theirs)]
+    # While a program is held up on a slow CPU, the kernel skips it for others there, and counts that: seen on
+    # emulated CPUs of Linux 7.2. The skipped call may be any process's.
+    skipped = sum(one.pop(SKIPPED, 0) for one in lost)
+    assert lost[0].total() == lost[1].total() == 0
+    counts = [int(table["count"].sum()) for table in calls]
+    assert min(counts) > 0 and abs(counts[0] - counts[1]) <= skipped
+    assert skipped or calls[0]["call"].tolist() == calls[1]["call"].tolist()
 
 
 # What a workload does by its seed alone: operations on many files, and writes past the page cache.

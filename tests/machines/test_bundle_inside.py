@@ -16,7 +16,7 @@ from tests.bundles import archive
 from tests.machines.inside_machine import Case, inside
 
 pytestmark = [pytest.mark.vm, pytest.mark.long]
-SECONDS = 900
+SECONDS = 1800  # with emulated CPUs beside other tests
 FILE = "tests/collectors/test_bundle_recorded.py"
 TESTS = (
     "test_both_recorders_record_the_same",
