@@ -542,6 +542,16 @@ static bool disks_idle(void)
 	return true;
 }
 
+/* The row of a request or bio whose end was not seen; bound_ns: it has ended by then, 0: that is not known. */
+#define END_UNSEEN(record, bound_ns)                                           \
+	do {                                                                   \
+		(record)->complete_ns = 0;                                     \
+		(record)->end_by_ns = (bound_ns);                              \
+		(record)->error = 0;                                           \
+		(record)->work_id = functions_note_low((record)->work_id);     \
+		(record)->end_io_id = functions_note_low((record)->end_io_id); \
+	} while (0)
+
 /*
  * Requests issued whose completion was not seen. On idle disks they have completed: they become rows without a
  * completion time. On busy disks they may be in flight: a note counts them.
@@ -559,11 +569,7 @@ static void write_open_requests(bool idle)
 			continue;
 		struct block_record record = inflight[i].record;
 
-		record.complete_ns = 0;
-		record.end_by_ns = now;
-		record.error = 0;
-		record.work_id = functions_note_low(record.work_id);
-		record.end_io_id = functions_note_low(record.end_io_id);
+		END_UNSEEN(&record, now);
 		second_add_request(&record);
 		state.recorded += rec_file_write(file, &state, &record, 1);
 		ended_unseen++;
@@ -589,10 +595,7 @@ static void write_open_bios(bool idle)
 			open++;
 			continue;
 		}
-		record.complete_ns = 0;
-		record.end_by_ns = now;
-		record.work_id = functions_note_low(record.work_id);
-		record.end_io_id = functions_note_low(record.end_io_id);
+		END_UNSEEN(&record, now);
 		state.recorded += rec_file_write(volume_file, &state, &record, 1);
 		volumes_ended_unseen++;
 	}
@@ -612,10 +615,7 @@ static void write_requests_under_way(struct rec_file *to, uint64_t until_ns)
 	for (uint32_t i = 0; i < bpf_map__max_entries(skel->maps.inflight); i++) {
 		if (!block_view_request(i, &record) || record.issue_ns > until_ns)
 			continue;
-		record.complete_ns = record.end_by_ns = 0;
-		record.error = 0;
-		record.work_id = functions_note_low(record.work_id);
-		record.end_io_id = functions_note_low(record.end_io_id);
+		END_UNSEEN(&record, 0);
 		rec_file_write(to, &uncounted, &record, 1);
 	}
 }
@@ -627,10 +627,7 @@ static void write_bios_under_way(struct rec_file *to, uint64_t until_ns)
 	for (uint32_t i = 0; i < VOLUME_SETS * VOLUME_WAYS; i++) {
 		if (!block_view_bio(i, &record) || record.queue_ns > until_ns)
 			continue;
-		record.complete_ns = record.end_by_ns = 0;
-		record.error = 0;
-		record.work_id = functions_note_low(record.work_id);
-		record.end_io_id = functions_note_low(record.end_io_id);
+		END_UNSEEN(&record, 0);
 		rec_file_write(to, &uncounted, &record, 1);
 	}
 }
