@@ -108,7 +108,7 @@ def test_held_write_fires_before_it_ends(
                 assert writer.poll() is None
             assert writer.wait(60) == 0
     fired = firings(run)
-    assert set(fired) == {"slow", "stall"}, fired
+    assert set(fired) == {"slow", "stall"}, run.printed
     rows = NamedRows(run.out / "volume.rec").of(devs[top])
     (row,) = rows[(rows["sector"] == SECTOR) & (rows["bytes"] == BYTES)]
     queue_ns, complete_ns = int(row["queue_ns"]), int(row["complete_ns"])
