@@ -39,9 +39,12 @@ const volatile u32 budget = 256;
 
 TASK_CONTEXTS
 
+#define NEST_DEPTHS 4 /* task, softirq, interrupt, and one more */
+
 struct event_budget {
 	u64 since_ns;
-	u32 next_id;
+	u32 depth; /* of next_number(), which interrupts nest */
+	u32 next_number[NEST_DEPTHS];
 	u32 used[EVENT_KINDS];
 };
 
@@ -90,6 +93,24 @@ static __always_inline u32 this_tid(void)
 	return bpf_get_current_pid_tgid();
 }
 
+/*
+ * Counts this CPU's events. A program may interrupt another here: each depth has a range of numbers of its own, as an addition
+ * that returns the sum came with Linux kernel commit 5ca419f2864a ("bpf: Add BPF_FETCH field / create atomic_fetch_add
+ * instruction") (in v5.12).
+ */
+static __always_inline u32 next_number(struct event_budget *mine)
+{
+	volatile struct event_budget *here = mine;
+	u32 depth = here->depth, at = depth & (NEST_DEPTHS - 1);
+	u32 range = ~0U / cpus, number;
+
+	here->depth = depth + 1;
+	number = here->next_number[at];
+	here->next_number[at] = number + 1;
+	here->depth = depth;
+	return at ? range - (range >> at) + number : number;
+}
+
 /* The number of a new event; 0: too many of this kind came on this CPU of late, and it is only counted. */
 static __always_inline u32 new_id(enum event_kind kind, u64 now)
 {
@@ -109,7 +130,7 @@ static __always_inline u32 new_id(enum event_kind kind, u64 now)
 		return 0;
 	}
 	mine->used[kind]++;
-	return __sync_fetch_and_add(&mine->next_id, 1) * cpus + bpf_get_smp_processor_id() + 1;
+	return next_number(mine) * cpus + bpf_get_smp_processor_id() + 1;
 }
 
 static __always_inline struct task_context *my_context(void)
