@@ -36,7 +36,12 @@ def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield machine.cases()
 
 
+def lacks(case: Case) -> bool:
+    """Return whether a test was skipped as Linux 5.10 has no collector of threads."""
+    return case.outcome == "skipped" and "the kernel keeps no data with a task" in case.text
+
+
 def test_bundle_records_every_write(cases: list[Case]) -> None:
-    bad = [case for case in cases if case.outcome != "passed"]
+    bad = [case for case in cases if case.outcome != "passed" and not lacks(case)]
     assert not bad, "\n".join(f"{case.name} {case.outcome}: {case.text}" for case in bad)
     assert sorted(case.name for case in cases) == sorted(TESTS)
