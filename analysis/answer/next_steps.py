@@ -42,7 +42,7 @@ def steps(case: Case, of_run: Found, verified: Collection[int], sections: Sequen
     longer = next((one.test for one in findings if one.kind in caveats and not one.cost.value_s), "")
     if longer.startswith(f"{front.NAME} ") and not run.imported:
         found.append(Step(longer, "long enough"))
-    if not case.ledger.basis and not run.imported and run.asked:
+    if not case.ledger.basis and not case.ledger.why_not and not run.imported and run.asked:
         found.append(Step(case.command(COLLECT=""), "with threads and switches"))
     if not run.imported and any(run.off(name) for name in run.losses):
         found.append(Step(front.command("doctor"), "what is off, and what switches it on"))

@@ -99,6 +99,8 @@ def time_spent(case: Case) -> TimeSpent:
 def _heading(case: Case) -> str:
     ledger = case.ledger
     wall = f"{units.seconds(ledger.wall_s)} s"
+    if ledger.wall_s < case.results.window.work_s:
+        wall += f" of {units.seconds(case.results.window.work_s)} s"
     path = case.results.path
     if ledger.basis == PATH and isinstance(path, PathResults) and path.names:
         threads = "" if ledger.threads == 1 else f" ({ledger.threads:,} threads, mean)"

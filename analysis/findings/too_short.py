@@ -20,7 +20,8 @@ PERIODIC = ("timer", "age", "periodic")  # reasons of events that time brings
 
 def find(case: Case) -> Sequence[Finding]:
     """One finding if the workload was short."""
-    wall_s, window = case.ledger.wall_s, case.results.window
+    window = case.results.window
+    wall_s = window.work_s
     if not 0 < wall_s < LEAST_S:
         return []
     because, evidence = [], []

@@ -42,6 +42,7 @@ TEXTS = {
 }
 CHILD = "child"  # of VOLUNTARY
 LAST = (NOT_EXPLAINED, NOT_RECORDED)
+LEAST_LIVED = 0.95  # of the time: threads that lived so long lived all of it, but for a moment at its edges
 MOST_UNKNOWN = 0.5  # of the path: with more, the threads' own time tells more than it
 
 
@@ -63,7 +64,7 @@ class Ledger:
 
     basis: str  # PATH, THREADS; "": neither was recorded, and there are no lines
     why_not: str  # why the basis is not the path
-    wall_s: float  # of the workload
+    wall_s: float  # of the workload; of threads of a watched system that lived for less, their mean life
     threads: int  # that the basis is the mean of
     total_ns: int
     lines: list[Line]
@@ -122,9 +123,12 @@ def measure_ledger(path: PathResults | NoPath, threads: ThreadResults | None, wa
     """The ledger of a run. wall_s: of the workload."""
     if isinstance(path, PathResults) and path.total_ns:
         lines = _of_path(path.shares)
+        lived_s = path.total_ns / path.roots / 1e9
+        if path.names and lived_s < LEAST_LIVED * wall_s:
+            wall_s = lived_s
         return Ledger(PATH, "", wall_s, path.roots, path.total_ns, lines)
     why = path.why if isinstance(path, NoPath) else ""
-    if threads is None:
+    if threads is None or (isinstance(path, NoPath) and path.is_of_many):
         return Ledger("", why, wall_s, 0, 0, [])
     lines = _of_threads(threads.of(WORKLOAD), round(wall_s * 1e9))
     return Ledger(THREADS, why, wall_s, threads.workload_threads, sum(line.ns for line in lines), lines)

@@ -9,20 +9,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from analysis.answer import findings_json
 from analysis.answer.detail import NOT_RECORDED, arranged
+from analysis.answer.next_steps import steps
 from analysis.answer.phase_causes import phase_causes
 from analysis.answer.time_spent import time_spent
 from analysis.answer.verified import read_verified
 from analysis.findings.rule import Case, Found
+from analysis.measures.common.window import Window
+from analysis.measures.critical_path import results
+from analysis.measures.critical_path.pieces import Kind
+from analysis.measures.critical_path.results import NoPath
+from analysis.measures.critical_path.roots import Roots
 from analysis.measures.ledger import measure_ledger
 from analysis.measures.results import measure
 from analysis.report import make_answer_alone, make_report
 from analysis.rundir.run import open_run
 from analysis.sections.document import find_sections, make_document
 from analysis.tables.load import load_tables
+from tests.analysis.cpu_cases import path_of, share
 from tests.analysis.test_answer import finding
 from tests.analysis.test_critical_path import BEGIN, MS, fsync_of_a_child, two_writers, write
 
@@ -161,3 +169,46 @@ def test_docs_describe_each_key_of_the_findings_file(tmp_path: Path) -> None:
     page = schema.partition("\n## The findings\n")[2].partition("\n## ")[0]
     described = set(re.findall(r"`\.?(\w+)`", page))
     assert written - {"schema"} <= described
+
+
+def test_watched_threads_of_short_life_have_their_own_seconds(tmp_path: Path) -> None:
+    """Two programs of 50 ms each in a watch of 0.9 s: their waits are no seconds of the watch."""
+    case = case_of(write(tmp_path / "run", two_writers()))
+    short = replace(path_of([share(0.06), share(0.04, Kind.DEVICE)], roots=2), names=("dd",))
+    ledger = measure_ledger(short, None, 0.9)
+    assert sum(ledger.seconds(line.ns) for line in ledger.lines) == pytest.approx(0.05)
+    of_short = replace(case, results=replace(case.results, path=short), ledger=ledger)
+    spent = time_spent(of_short)
+    assert spent.heading == "the critical path of dd (2 threads, mean), 0.05 s of 0.90 s"
+    assert sum(row.seconds for row in spent.rows) == pytest.approx(0.05)
+    whole = replace(path_of([share(1.8)], roots=2), names=("dd",))
+    assert measure_ledger(whole, None, 0.9).wall_s == 0.9
+
+
+def test_watch_of_many_short_threads_has_no_path(tmp_path: Path) -> None:
+    """Few of many that come and go do not tell where the system's time went, nor does any thread's own."""
+    path = NoPath("168 threads used the device, the longest for 0.01 s each", is_of_many=True)
+    case = case_of(write(tmp_path / "run", two_writers()))
+    of_many = replace(
+        case,
+        results=replace(case.results, path=path),
+        ledger=measure_ledger(path, case.results.threads, 0.9),
+    )
+    assert of_many.ledger.lines == []
+    assert "168 threads used the device" in time_spent(of_many).why_not
+    assert [
+        step for step in steps(of_many, Found([]), [], []) if step.shows == "with threads and switches"
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("lived_s", "theirs_ns", "is_of_many"),
+    [(0.1, 10, True), (0.1, 60, False), (0.8, 10, False)],
+)
+def test_roots_stand_for_others_by_life_or_calls(lived_s: float, theirs_ns: int, is_of_many: bool) -> None:
+    window = Window(0, 10**9, 0, 10**9, True)
+    begin = np.zeros(2, dtype=np.int64)
+    roots = Roots(np.arange(2, dtype=np.int32), begin, begin + round(lived_s * 1e9), False, 1.0)
+    why = results._why_of_many(roots, [theirs_ns // 2] * 2, dict.fromkeys(range(100), 1), window)
+    assert bool(why) is is_of_many
+    assert not why or why == "100 threads used the device, the longest for 0.10 s each"

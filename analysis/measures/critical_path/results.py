@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analysis import units
 from analysis.causes.roles import KERNEL, WORKLOAD
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.common.window import Window
@@ -41,6 +42,8 @@ ROOTS_AT_ONCE = 4
 KEPT_PIECES_MOST = 4_000_000
 # of the time: a path with more that is not known tells less than the threads' own times do
 MOST_UNKNOWN = 0.5
+LEAST_LIVED = 0.5  # of the time, by the threads of a watched system: else they stand for no others
+LEAST_OF_CALLS = 0.5  # or of the time in calls of all threads
 NOT_COVERED = (*UNKNOWN_TEXTS, Kind.UNRECORDED)
 
 
@@ -125,9 +128,13 @@ class PathResults:
 
 @dataclass(frozen=True)
 class NoPath:
-    """There is no path. why: empty if switches were not asked for."""
+    """There is no path. why: empty if switches were not asked for.
+
+    is_of_many: threads come and go, so that no thread's own time tells where that of the system went, either.
+    """
 
     why: str
+    is_of_many: bool = False
 
     def without_rows(self) -> NoPath:
         """Itself."""
@@ -191,7 +198,12 @@ def measure_path(
     lives = (intervals, workload, owners.start_ns, owners.end_ns, voluntary, work_time)
     roots, busy = choose_roots(*lives)
     if is_watched:
-        roots = choose_callers(*lives, in_calls_ns(tables.get(thread_time.TABLE)))
+        in_calls = in_calls_ns(tables.get(thread_time.TABLE))
+        roots = choose_callers(*lives, in_calls)
+        if why := _why_of_many(
+            roots, [in_calls.get(n, 0) for n in _numbers(intervals, roots)], in_calls, window
+        ):
+            return NoPath(why, is_of_many=True)
     if not roots.thread.size:
         if is_watched:
             return NoPath("no program used the device")
@@ -243,6 +255,25 @@ def measure_path(
         rows=PathRows(kept, roots, intervals, owners, causes, requests.labels, sums)
         if size <= KEPT_PIECES_MOST
         else None,
+    )
+
+
+def _numbers(intervals: Intervals, roots: Roots) -> list[int]:
+    return [int(number) for number in intervals.numbers[roots.thread]]
+
+
+def _why_of_many(
+    roots: Roots, theirs_ns: Sequence[int], in_calls_ns: Mapping[int, int], window: Window
+) -> str:
+    """Why these threads of a watched system do not stand for all that used it; empty if they do."""
+    count, all_ns = int(roots.thread.size), sum(in_calls_ns.values())
+    if not count or not all_ns or sum(theirs_ns) >= LEAST_OF_CALLS * all_ns:
+        return ""
+    life_ns = int((roots.end - roots.begin).sum()) / count
+    if life_ns >= LEAST_LIVED * (window.work_end_ns - window.work_start_ns):
+        return ""
+    return (
+        f"{len(in_calls_ns):,} threads used the device, the longest for {units.seconds(life_ns / 1e9)} s each"
     )
 
 
