@@ -9,6 +9,7 @@ import io
 import json
 import math
 import random
+import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -416,6 +417,22 @@ def test_findings_of_one_side_have_both_figures(base: Compared) -> None:
 # --- the screen ------------------------------------------------------------------------------------
 
 LETTERS_OF = string.ascii_letters + "<&>\x1b\u202e "
+
+
+@pytest.mark.parametrize(("longest_s", "columns"), [(10.0, 6), (9_876.5, 6), (98_765.4, 5), (987_654.3, 4)])
+def test_columns_of_large_seconds_are_fewer_and_whole(base: Compared, longest_s: float, columns: int) -> None:
+    """No figure is cut, and none is in another's column."""
+    seconds = [longest_s * (1 - n / 20) for n in range(8)]
+    runs = several(
+        base, *(Made({"log_space": s, CPU: s / 2}, facts=on(f"fs{n}")) for n, s in enumerate(seconds))
+    )
+    lines = screen_of(runs).splitlines()
+    assert max(map(len, lines)) <= 80
+    at = next(n for n, line in enumerate(lines) if re.fullmatch(r" +fs0( +fs\d)+", line))
+    ends = [found.end() for found in re.finditer(r"\S+", lines[at])]
+    rows = [line for line in lines[at + 1 :] if line.startswith("  wall time")]
+    assert [found.end() for found in re.finditer(r"\S+", rows[0])][2:] == ends
+    assert len(ends) == columns
 
 
 @given(data=st.data())

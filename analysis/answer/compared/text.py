@@ -6,6 +6,8 @@ Each block has a limit of lines. The causes get what the blocks beside them leav
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from analysis import units
 from analysis.answer.compared.answer import CompareAnswer, NamedSide
 from analysis.answer.compared.found import KindApart
@@ -89,21 +91,29 @@ def _causes(answer: CompareAnswer, room: int) -> list[str]:
     # a heading, the columns' names, a row of small causes, and the sum
     most = min(max(room - len(notes) - unknown - 4, LEAST_CAUSES), MOST_CAUSES)
     shown = shown_rows(answer.time, most)
+    rows = [*shown.rows, ShownRow(WHOLE, shown.total, None)]
+    cells = [_cells(answer, shown, row) for row in rows]
+    width = max(CELL, 1 + max(len(cell) for row in cells for cell in row))
+    columns = (WIDTH - NAME_WIDTH - 2) // width
     return [
         *cut(answer.heading, "  ", 1, ""),
-        _columns(answer),
-        *(_row(answer, shown, row) for row in shown.rows),
-        _row(answer, shown, ShownRow(WHOLE, shown.total, None)),
+        _line("", _columns(answer)[:columns], width),
+        *(
+            _row(answer, row, _line(clean(row.text), of[:columns], width))
+            for row, of in zip(rows, cells, strict=True)
+        ),
         *notes,
     ]
 
 
-def _columns(answer: CompareAnswer) -> str:
+def _columns(answer: CompareAnswer) -> list[str]:
     names = [_short(answer.known(k)) for k in range(len(answer.time.known))][:MOST_COLUMNS]
-    if answer.time.is_compared and len(names) == 2:
-        names.append("differ")
-    cells = "".join(name.rjust(CELL) for name in names)
-    return f"  {'':<{NAME_WIDTH}}{cells}"
+    return [*names, "differ"] if answer.time.is_compared and len(names) == 2 else names
+
+
+def _line(text: str, cells: Sequence[str], width: int) -> str:
+    text = text if len(text) < NAME_WIDTH else f"{text[: NAME_WIDTH - 4]}..."
+    return f"  {text:<{NAME_WIDTH}}{''.join(cell.rjust(width) for cell in cells)}"
 
 
 def _short(side: NamedSide) -> str:
@@ -111,22 +121,25 @@ def _short(side: NamedSide) -> str:
     return clean(side.tag if 0 < len(side.tag) < CELL else side.letters)[: CELL - 1]
 
 
-def _row(answer: CompareAnswer, shown: Shown, row: ShownRow) -> str:
+def _cells(answer: CompareAnswer, shown: Shown, row: ShownRow) -> list[str]:
     time = answer.time
-    text = clean(row.text)
-    text = text if len(text) < NAME_WIDTH else f"{text[: NAME_WIDTH - 4]}..."
     cells = [shown.number(units_) for units_ in row.units[:MOST_COLUMNS]]
-    rest = ""
     if time.is_compared and len(time.known) == 2:
         cells.append(shown.signed(row.apart(1)))
-        rest = interval_text(apart_of(answer, row, 1)) or _parts(row.cause)
     elif time.is_compared:
         cells[1:] = [
             shown.signed(row.apart(k)) + _maybe(answer, row, k)
             for k in range(1, min(len(row.units), MOST_COLUMNS))
         ]
-    line = f"  {text:<{NAME_WIDTH}}{''.join(cell.rjust(CELL) for cell in cells)}  "
-    return line.rstrip() if not rest else parts(rest, "", 1, line)[0][:WIDTH]
+    return cells
+
+
+def _row(answer: CompareAnswer, row: ShownRow, line: str) -> str:
+    """The row's line; of two sides also what of their difference is which part."""
+    rest = ""
+    if answer.time.is_compared and len(answer.time.known) == 2:
+        rest = interval_text(apart_of(answer, row, 1)) or _parts(row.cause)
+    return line.rstrip() if not rest else parts(rest, "", 1, f"{line}  ")[0][:WIDTH]
 
 
 def apart_of(answer: CompareAnswer, row: ShownRow, k: int) -> Apart | None:
