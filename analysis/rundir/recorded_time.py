@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from analysis.rundir.flight import flight
 from analysis.rundir.run import Run
 
 LONGEST_RUN_NS = 400 * 24 * 3600 * 10**9
@@ -16,6 +17,7 @@ class Recorded:
 
     start_ns: int | None  # everything is recorded from here on; older runs do not state it
     end_ns: int | None  # None also if the recorder died, at an unknown time
+    is_window: bool = False  # kept of a longer watch: a request without any end was in flight at its end
 
 
 def recorded_time(run: Run) -> Recorded:
@@ -32,4 +34,5 @@ def recorded_time(run: Run) -> Recorded:
         end = None
     elif end is None:
         end = run.recorder_until_ns
-    return Recorded(start, end if end is not None and start < end < start + LONGEST_RUN_NS else None)
+    is_stated = end is not None and start < end < start + LONGEST_RUN_NS
+    return Recorded(start, end if is_stated else None, flight(run) is not None)

@@ -60,7 +60,7 @@ def cutter(
     row_time = time
 
     def cut(chunk: Chunk) -> Chunk:
-        before, after = row_time.outside(chunk, start_ns, end_ns, recording.bin_ns)
+        before, after = row_time.outside(chunk, start_ns, end_ns, recording.bin_ns, recorded.is_window)
         outside = before | after
         if not outside.any():
             return chunk

@@ -46,12 +46,14 @@ class RowTime:
         at = start + end // 2 if self.kind == "bin" else end
         return np.asarray((at >= start_ns) & (at < end_ns))
 
-    def outside(self, chunk: Chunk, start_ns: int, end_ns: int, bin_ns: int | None) -> tuple[Mask, Mask]:
+    def outside(
+        self, chunk: Chunk, start_ns: int, end_ns: int, bin_ns: int | None, in_flight: bool = False
+    ) -> tuple[Mask, Mask]:
         """Records that end before the start, and records that begin (requests: complete) after the end.
 
         A bin that was recorded in part is inside. A request whose completion was not seen is before if it had
-        ended before the start, and after if it was issued after the end. One without a bound may be in flight
-        to this day.
+        ended before the start, and after if it was issued after the end. One without a bound counts as ended
+        when it was issued; in_flight: it had not ended at the end.
         """
         start = chunk[self.start]
         if self.kind == "bin":
@@ -64,7 +66,7 @@ class RowTime:
         until = end
         if "end_by_ns" in (chunk.dtype.names or ()):  # else the recording is older than that column
             bound = chunk["end_by_ns"]
-            until = np.where(is_completed, end, np.where(bound == 0, end_ns, bound))
+            until = np.where(is_completed, end, np.where(bound == 0, end_ns if in_flight else end, bound))
         return until < start_ns, end > end_ns
 
 
