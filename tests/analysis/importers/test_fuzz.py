@@ -45,9 +45,11 @@ def assert_no_fault_found(program: Path, folder: Path, seeds: list[bytes], secon
     corpus.mkdir()
     for number, seed in enumerate(seeds):
         (corpus / str(number)).write_bytes(seed)
+    # Of a process of its own: ru_maxrss, which the limit is about, outlives exec() and would be pytest's.
     done = subprocess.run(
-        [program, f"-max_total_time={seconds}", "-seed=1", "-timeout=20", f"-rss_limit_mb={MEMORY_MB}",
-         "-max_len=8192", "-close_fd_mask=1", f"-artifact_prefix={folder}/", corpus],
+        ["sh", "-c", '"$0" "$@"; exit $?', program, f"-max_total_time={seconds}", "-seed=1", "-timeout=20",
+         f"-rss_limit_mb={MEMORY_MB}", "-max_len=8192", "-close_fd_mask=1", f"-artifact_prefix={folder}/",
+         corpus],
         env=os.environ | {"FUZZ_OUT": str(folder)}, cwd=folder, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, timeout=300, check=False,
     )  # fmt: skip
