@@ -82,7 +82,7 @@ def test_a_killed_worker_costs_its_run_which_is_made_again_on_its_machine(folder
     marker = json.loads((folder / "sweep/runs/c01-r01-m2/task.json").read_text())
     assert (marker["machine"], marker["configuration"], marker["attempt"]) == ("m2", "c01", 1)
     assert not list((folder / "for-others").glob("*/runs/*"))  # collected, and removed there
-    assert not sweeps.processes(str(folder))
+    sweeps.wait_until(lambda: not sweeps.processes(str(folder)))
 
 
 @pytest.mark.long
@@ -153,7 +153,7 @@ def test_ssh_starts_a_worker_and_ends_it_with_the_sweep(folder: Path, ssh: dict[
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0, out
     assert outcomes(folder) == dict.fromkeys(sweeps.tasks("m1"), "done")
-    assert not sweeps.processes(str(folder))
+    sweeps.wait_until(lambda: not sweeps.processes(str(folder)))
     machine = json.loads((folder / "sweep/sweep.json").read_text())["machines"]["m1"]
     assert machine["worker"] == "me@alpha"
 
