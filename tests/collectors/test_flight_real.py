@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from tests.collectors.test_flight import salvage
 from tests.marks import needs_root, real_time
 from tests.workloads.emulated import fast_disk
 from workloads.cleanup.janitor import Janitor
+from workloads.disks import Disk
 
 pytestmark = [needs_root, needs_btf, real_time]
 MS, S = 1_000_000, 1_000_000_000
@@ -98,35 +99,44 @@ def test_two_windows_have_every_write_of_their_time(loop: Path, tmp_path: Path) 
         assert run.facts["state"] == "complete"
 
 
-def test_request_fires_before_it_ends_and_the_window_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The server of an emulated disk stops for 2 s: one run is kept, which has the write."""
+@pytest.fixture
+def emulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    """A disk whose server can be stopped."""
     monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
-    with ExitStack() as stack:
-        janitor = stack.enter_context(Janitor(tmp_path / "state"))
-        disk = stack.enter_context(fast_disk(janitor))
-        assert disk.server is not None
-        watch = Flight(
-            tmp_path, words(Path(disk.path), UNTIL="request > 500ms or stall > 30s", AFTER="3s", TIMES="1")
+    with Janitor(tmp_path / "state") as janitor, fast_disk(janitor) as disk:
+        yield disk
+
+
+@contextmanager
+def stopped_under_a_write(disk: Disk) -> Iterator[subprocess.Popen[bytes]]:
+    """The disk's server is stopped, and a program writes sector 4096; at the end both go on to theirs."""
+    assert disk.server is not None
+    os.kill(disk.server.pid, signal.SIGSTOP)
+    try:
+        until_stopped(disk.server.pid)
+        writer = subprocess.Popen(
+            ["dd", "if=/dev/zero", f"of={disk.path}", "bs=4096", "count=1", "seek=512", "oflag=direct"],
+            stderr=subprocess.DEVNULL,
         )
-        watch.armed()
-        os.kill(disk.server.pid, signal.SIGSTOP)
-        try:
-            until_stopped(disk.server.pid)
-            writer = subprocess.Popen(
-                ["dd", "if=/dev/zero", f"of={disk.path}", "bs=4096", "count=1", "seek=512", "oflag=direct"],
-                stderr=subprocess.DEVNULL,
-            )
-            began_s = time.monotonic()
-            watch.until("TRIGGER")
-            noticed_s = time.monotonic() - began_s
-            assert writer.poll() is None  # it has not ended yet
-            time.sleep(max(0.0, 2 - noticed_s))
-        finally:
-            os.kill(disk.server.pid, signal.SIGCONT)
-        writer.wait()
-        assert watch.end() == 0, watch.said
+        yield writer
+    finally:
+        os.kill(disk.server.pid, signal.SIGCONT)
+    writer.wait()
+
+
+def test_request_fires_before_it_ends_and_the_window_has_it(emulated: Disk, tmp_path: Path) -> None:
+    """The server of an emulated disk stops for 2 s: one run is kept, which has the write."""
+    watch = Flight(
+        tmp_path, words(Path(emulated.path), UNTIL="request > 500ms or stall > 30s", AFTER="3s", TIMES="1")
+    )
+    watch.armed()
+    with stopped_under_a_write(emulated) as writer:
+        began_s = time.monotonic()
+        watch.until("TRIGGER")
+        noticed_s = time.monotonic() - began_s
+        assert writer.poll() is None  # it has not ended yet
+        time.sleep(max(0.0, 2 - noticed_s))
+    assert watch.end() == 0, watch.said
     assert 0.5 <= noticed_s < 2.0
     (run,) = watch.kept
     run.report()
@@ -137,38 +147,22 @@ def test_request_fires_before_it_ends_and_the_window_has_it(
     assert row["complete_ns"] - row["queue_ns"] > 1.5 * S
 
 
-def test_request_in_flight_at_the_windows_end_has_a_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_request_in_flight_at_the_windows_end_has_a_row(emulated: Disk, tmp_path: Path) -> None:
     """AFTER is over before the disk answers: the row of the request that fired has no end."""
-    monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
-    with ExitStack() as stack:
-        janitor = stack.enter_context(Janitor(tmp_path / "state"))
-        disk = stack.enter_context(fast_disk(janitor))
-        assert disk.server is not None
-        given = words(Path(disk.path), UNTIL="request > 500ms", AFTER="500ms", TIMES="1")
-        watch = Flight(tmp_path, given)
-        watch.armed()
-        os.kill(disk.server.pid, signal.SIGSTOP)
-        try:
-            until_stopped(disk.server.pid)
-            writer = subprocess.Popen(
-                ["dd", "if=/dev/zero", f"of={disk.path}", "bs=4096", "count=1", "seek=512", "oflag=direct"],
-                stderr=subprocess.DEVNULL,
-            )
-            watch.until("kept      1: ")
-            assert writer.poll() is None
-        finally:
-            os.kill(disk.server.pid, signal.SIGCONT)
-        writer.wait()
-        assert watch.end() == 0, watch.said
+    given = words(Path(emulated.path), UNTIL="request > 500ms", AFTER="500ms", TIMES="1")
+    watch = Flight(tmp_path, given)
+    watch.armed()
+    with stopped_under_a_write(emulated) as writer:
+        watch.until("kept      1: ")
+        assert writer.poll() is None
+    assert watch.end() == 0, watch.said
     (run,) = watch.kept
     text = run.report()
     flight = flight_of(run)
     (row,) = [row for row in rows_of(run, "block") if row["sector"] == 4096]
     assert not row["complete_ns"] and not row["end_by_ns"]
     assert row["queue_ns"] + 500 * MS <= flight["fired_ns"]
-    name = Path(disk.path).name
+    name = Path(emulated.path).name
     assert "not ended" in text
     assert f"write of 4,096 bytes at sector 4096 of {name} by dd" in text
 
