@@ -256,9 +256,9 @@ def cgroup_checks() -> Iterator[Check]:
 def tool_checks() -> Iterator[Check]:
     """Check the programs that build and run Seekmeter, and the tracers that WITH= and the tests use."""
     # An installation, like a bundle, has nothing to compile.
-    compilers = ("clang", "bpftool", "gcc") if (TREE / "Makefile").exists() else ()
+    compilers = ("clang", "bpftool", "gcc") if front.IS_SOURCE else ()
     missing = [program for program in compilers if not _on_path(program)]
-    if not BUNDLED and not list((TREE / ".venv").glob("seekmeter-*")):  # setup.sh's marks
+    if not BUNDLED and not any((TREE / ".venv").glob("seekmeter-*")):  # setup.sh's marks
         missing.append(".venv")
     if not missing:
         yield Check("setup", YES, "a bundle needs none" if BUNDLED else "done")

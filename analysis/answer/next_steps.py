@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from analysis import front, units
 from analysis.findings.finding import Finding
 from analysis.findings.rule import Case, Found
+from analysis.measures.critical_path.results import NoPath
 from analysis.measures.ledger import CPU
 from analysis.render.document import Section
 from analysis.sections.document import find_sections
@@ -42,7 +43,9 @@ def steps(case: Case, of_run: Found, verified: Collection[int], sections: Sequen
     longer = next((one.test for one in findings if one.kind in caveats and not one.cost.value_s), "")
     if longer.startswith(f"{front.NAME} ") and not run.imported:
         found.append(Step(longer, "long enough"))
-    if not case.ledger.basis and not case.ledger.why_not and not run.imported and run.asked:
+    path = case.results.path
+    is_of_many = isinstance(path, NoPath) and path.is_of_many  # with both recorded
+    if not case.ledger.basis and not is_of_many and not run.imported and run.asked:
         found.append(Step(case.command(COLLECT=""), "with threads and switches"))
     if not run.imported and any(run.off(name) for name in run.losses):
         found.append(Step(front.command("doctor"), "what is off, and what switches it on"))

@@ -209,6 +209,6 @@ def test_roots_stand_for_others_by_life_or_calls(lived_s: float, theirs_ns: int,
     window = Window(0, 10**9, 0, 10**9, True)
     begin = np.zeros(2, dtype=np.int64)
     roots = Roots(np.arange(2, dtype=np.int32), begin, begin + round(lived_s * 1e9), False, 1.0)
-    why = results._why_of_many(roots, [theirs_ns // 2] * 2, dict.fromkeys(range(100), 1), window)
+    why = results._why_of_many(roots, range(theirs_ns), dict.fromkeys(range(100), 1), window)
     assert bool(why) is is_of_many
     assert not why or why == "100 threads used the device, the longest for 0.10 s each"

@@ -12,6 +12,7 @@ import pytest
 from collectors import doctor
 from collectors.host import kernel
 from workloads.cli.with_options import our_scripts
+from workloads.system import front
 
 
 @pytest.mark.parametrize("who", ["root", "a user"])
@@ -45,8 +46,7 @@ def test_doctor_asks_for_what_the_tree_lacks(
     monkeypatch.setattr(doctor, "TREE", tmp_path)
     monkeypatch.setattr(doctor, "BUNDLED", False)
     monkeypatch.setattr(doctor, "_on_path", lambda program: program != "clang")
-    if is_source:
-        (tmp_path / "Makefile").touch()
+    monkeypatch.setattr(front, "IS_SOURCE", is_source)
     if is_set_up:
         script = (Path(doctor.__file__).parent / "front/setup_venv.sh").read_text()
         mark = re.search(r"^echo \S+ >(\.venv/\S+)$", script, re.MULTILINE)

@@ -200,9 +200,7 @@ def measure_path(
     if is_watched:
         in_calls = in_calls_ns(tables.get(thread_time.TABLE))
         roots = choose_callers(*lives, in_calls)
-        if why := _why_of_many(
-            roots, [in_calls.get(n, 0) for n in _numbers(intervals, roots)], in_calls, window
-        ):
+        if why := _why_of_many(roots, intervals.numbers[roots.thread].tolist(), in_calls, window):
             return NoPath(why, is_of_many=True)
     if not roots.thread.size:
         if is_watched:
@@ -258,16 +256,11 @@ def measure_path(
     )
 
 
-def _numbers(intervals: Intervals, roots: Roots) -> list[int]:
-    return [int(number) for number in intervals.numbers[roots.thread]]
-
-
-def _why_of_many(
-    roots: Roots, theirs_ns: Sequence[int], in_calls_ns: Mapping[int, int], window: Window
-) -> str:
+def _why_of_many(roots: Roots, numbers: Sequence[int], in_calls_ns: Mapping[int, int], window: Window) -> str:
     """Why these threads of a watched system do not stand for all that used it; empty if they do."""
     count, all_ns = int(roots.thread.size), sum(in_calls_ns.values())
-    if not count or not all_ns or sum(theirs_ns) >= LEAST_OF_CALLS * all_ns:
+    theirs_ns = sum(in_calls_ns.get(number, 0) for number in numbers)
+    if not count or not all_ns or theirs_ns >= LEAST_OF_CALLS * all_ns:
         return ""
     life_ns = int((roots.end - roots.begin).sum()) / count
     if life_ns >= LEAST_LIVED * (window.work_end_ns - window.work_start_ns):
