@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from analysis.rundir.power_cut import power_cut
 from analysis.rundir.run import open_run
 from tests.collectors.power_cuts import Order, crash_site
 from tests.collectors.recording import needs_btf, read_table
-from tests.collectors.sessions import Job, Run, finished
+from tests.collectors.sessions import TREE, Job, Run, finished
 from tests.marks import needs_root
 from workloads import filesystems
 
@@ -76,14 +77,27 @@ def check_requests(run: Run, cut_ns: int, replay: dict[str, Any]) -> None:
     assert ((read >= journal[0]) & (read < journal[1])).any()
 
 
+def hoarder(folder: Path) -> Path:
+    """Make a drive whose cache takes all that promises writes, and keeps it while the workload goes on.
+
+    With the 20 ms of QUICK's drive, 1 ms at TIME=20, a pause on a busy machine empties the cache.
+    """
+    drive = (TREE / "workloads/drives/models/sata2007.toml").read_text()
+    for name, value in (("bytes", "67_108_864"), ("extents", "4096"), ("destage_idle_ms", "1500")):
+        drive, changed = re.subn(rf"(?m)^{name} = .*$", f"{name} = {value}", drive)
+        assert changed == 1, name
+    (path := folder / "hoarder.toml").write_text(drive)
+    return path
+
+
 @needs_btf
 def test_disk_without_flushes_fails_the_run(tmp_path: Path) -> None:
-    job = Job("trace", tmp_path / "run", None, **QUICK, FLUSH="0", CRASH_AT="request:1200", COLLECT="none")
+    words = {**QUICK, "DISK": f"hdd:{hoarder(tmp_path)}", "FLUSH": "0", "CRASH_AT": "request:1200"}
+    job = Job("trace", tmp_path / "run", None, **words, COLLECT="none")
     assert job.end() == 1, job.said
     facts = job.run.facts
     assert facts["crash"]["lost_bytes"] > 0 and facts["exit_status"] == 1
-    broken = facts["crash"]["promises"].get("broken_count", 0)
-    assert broken or facts["crash"]["clean"] is False or facts["crash"]["replay_error"]
+    broken = (facts["crash"]["promises"] or {}).get("broken_count", 0)  # None: it cannot be mounted
     assert broken or facts["crash"]["replay_error"]
     assert job.left_behind() == []
 
