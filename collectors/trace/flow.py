@@ -78,7 +78,13 @@ def _trace(context: RunContext, plan: Plan, janitor: Janitor, stack: ExitStack) 
         recording.start(options.collect, replace(scope, target=list(subject.numbers)), subject.stack)
     moved = partial(_note_new_number, context.run, recording, subject)
     server = remount.Server(
-        context, janitor.session_dir / "remount", subject.directory, subject.remounts, cgroup, moved
+        context,
+        janitor.session_dir / "remount",
+        subject.directory,
+        subject.remounts,
+        cgroup,
+        moved,
+        results.take,
     )
     cut = power_cut.planned(context, options, subject.drives, moved)
     outcome = _record_workload(context, recording, subject, plan, argv, cgroup, server, results, cut)

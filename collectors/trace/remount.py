@@ -96,8 +96,12 @@ class Server:
         target: Target | None,
         cgroup: WorkloadCgroup,
         moved: Callable[[str], None],
+        take_phases: Callable[[], None],
     ) -> None:
-        """Listen at path. target: None if directory is the user's. moved: called with a new "major:minor"."""
+        """Listen at path. target: None if directory is the user's. moved: called with a new "major:minor".
+
+        take_phases: copies the phases that the workload has written, which precede the remount.
+        """
         self.path = path
         self.served = 0
         self._context = context
@@ -105,6 +109,7 @@ class Server:
         self._target = target
         self._cgroup = cgroup
         self._moved = moved
+        self._take_phases = take_phases
         self._dev = blockdev.filesystem_number(directory)
         self._warned = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -171,6 +176,7 @@ class Server:
                 return f"error {error.message}"
             self._target.mount()
             end_ns, until_ns = time.monotonic_ns(), self._context.cut_bins()
+            self._take_phases()  # one may be newer than the last copy: phases.jsonl has them in order
             self._context.run.phase("remount", start_ns, end_ns, from_ns, until_ns)
             self.served += 1
             self._compare_mount(line)

@@ -9,17 +9,22 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy.typing as npt
 import pytest
 
+from collectors.trace.context import RunContext
+from collectors.trace.remount import Server, Target
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import compile_program, enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, Job, Run, finished, in_own_mount_namespace, wait_for
 from tests.marks import needs_root
 from workloads import filesystems
+from workloads.cgroup import WorkloadCgroup
 
 pytestmark = [needs_root]
 
@@ -69,6 +74,31 @@ def test_caches_are_cold_after_a_remount(tmp_path: Path, fs: str) -> None:
         moved = calls[calls["call"] == enum_value(path, "call_name", name)]
         assert run.has_counted(int(moved["bytes"].sum()), FILE_BYTES, most=1 << 20), name
     assert run.facts["warnings"] == []
+
+
+def test_phases_are_in_order(tmp_path: Path) -> None:
+    """Also where the workload writes its phase after the session's last copy, and then asks at once."""
+    phases: list[str] = []
+    written = ["extract"]
+    context = SimpleNamespace(
+        cut_bins=lambda: None,
+        run=SimpleNamespace(phase=lambda name, *_: phases.append(name)),
+    )
+    server = Server(
+        cast(RunContext, context),
+        tmp_path / "remount",
+        tmp_path,
+        cast(Target, SimpleNamespace(pool=False, line="", unmount=lambda: None, mount=lambda: None)),
+        cast(WorkloadCgroup, SimpleNamespace(pids=lambda: [os.getpid()])),
+        lambda _: None,
+        lambda: phases.extend(written),
+    )
+    with closing(server), socket.socket(socket.AF_UNIX) as asker:
+        asker.connect(str(tmp_path / "remount"))
+        asker.sendall(b"remount\n")
+        server.serve()
+        assert asker.recv(1000) == b"ok\n"
+    assert phases == ["extract", "remount"]
 
 
 def numbers_in(mountinfo: str, below: str = "/") -> list[str]:
