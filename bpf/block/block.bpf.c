@@ -89,7 +89,7 @@ static __always_inline int queue(struct bio *bio, bool have_cmpxchg)
 	u64 address;
 	u32 index;
 
-	if (!dev)
+	if (!dev || is_over)
 		return 0;
 	index = dev->index & (MAX_DEVS - 1);
 	if (have_volumes && dev->flags & DEV_VOLUME) {
@@ -199,7 +199,7 @@ int rq_merge(u64 *ctx)
 	struct request *gone = ARGUMENT(ctx, merge_rq_at), *rq = NULL;
 	struct bio_entry *entry;
 
-	if (disk_index(disk_of(gone)) < 0)
+	if (disk_index(disk_of(gone)) < 0 || is_over)
 		return 0;
 	if (bpf_core_field_exists(struct request_queue, last_merge))
 		rq = gone->q->last_merge;
@@ -244,7 +244,7 @@ int rq_requeue(u64 *ctx)
 	struct bio_entry *entry;
 	u32 index;
 
-	if (disk < 0)
+	if (disk < 0 || is_over)
 		return 0;
 	entry = find_bio(address_of(rq->bio, PROG_REQUEUE));
 	if (!entry)
@@ -295,7 +295,7 @@ int rq_issue(u64 *ctx)
 	u64 id, now, serving = 0;
 	u16 merges;
 
-	if (disk < 0)
+	if (disk < 0 || is_over)
 		return 0;
 	slot = slot_of(rq, disk);
 	if (!slot) {
@@ -455,6 +455,8 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 			note_below(rq);
 		return 0;
 	}
+	if (is_over)
+		return 0;
 	disk = dev->index;
 	if (have_volumes && dev->flags & DEV_VOLUME) {
 		/* dm-multipath: a request of its own. Its end in parts, the last of which has no bytes, does not matter. */
@@ -631,7 +633,7 @@ int bio_remap(u64 *ctx)
 	const volatile struct dev_entry *old = find_dev((u32)(u64)ARGUMENT(ctx, remap_bio_at + 1));
 	u64 from = (u64)ARGUMENT(ctx, remap_bio_at + 2);
 
-	if (old)
+	if (old && !is_over)
 		remap(bio, old, from);
 	return 0;
 }
@@ -649,7 +651,7 @@ int rq_remap(u64 *ctx)
 	struct origin *origin;
 	u32 slot;
 
-	if (!old || !(old->flags & DEV_VOLUME) || !rq->bio)
+	if (!old || !(old->flags & DEV_VOLUME) || !rq->bio || is_over)
 		return 0;
 	address = address_of(rq->bio, PROG_RQ_REMAP);
 	entry = claim_bio(address, false);
@@ -679,7 +681,7 @@ int bio_complete(u64 *ctx)
 	struct bio *bio = ARGUMENT(ctx, end_bio_at);
 	u32 slot = find_volume_bio(address_of(bio, PROG_END));
 
-	if (slot != NO_SLOT)
+	if (slot != NO_SLOT && !is_over)
 		end_volume_bio(slot, bio->bi_status, VOLUME_RING_END);
 	return 0;
 }

@@ -5,6 +5,8 @@
 #ifndef SEEKMETER_BLOCK_STATE_H
 #define SEEKMETER_BLOCK_STATE_H
 
+#include "common/over.h"
+
 #define MAX_CPUS	 8192 /* the kernel's own limit */
 #define MAX_BIOS_COUNTED 1024 /* of a request */
 

@@ -138,7 +138,7 @@ int major_fault(void *ctx)
 	struct call_counts *count;
 	u32 zero = 0;
 
-	if (!open || open->state != CALL_CLOSED)
+	if (is_over || !open || open->state != CALL_CLOSED)
 		return 0;
 	count = bpf_map_lookup_elem(&counts, &zero);
 	if (!count)
@@ -165,7 +165,7 @@ static __always_inline int dirtied(struct address_space *mapping)
 	struct inode *inode;
 	u32 number, zero = 0;
 
-	if (!maps_shared || !mapping)
+	if (is_over || !maps_shared || !mapping)
 		return 0;
 	open = find_open_call();
 	if (!open || open->state != CALL_CLOSED)

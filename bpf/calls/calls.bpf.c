@@ -20,6 +20,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "common/over.h"
 #include "common/records.h"
 #include "common/task_context.h"
 #include "common/workload_cgroup.h"
@@ -510,6 +511,8 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	struct file_facts facts;
 	u32 zero = 0;
 
+	if (is_over)
+		return 0;
 	if (is_compat(number)) {
 		count = bpf_map_lookup_elem(&counts, &zero);
 		if (count && in_workload())
@@ -775,6 +778,8 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 {
 	struct bin_epoch *epoch = &epochs[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
 
+	if (is_over)
+		return 0;
 	*(volatile u64 *)&epoch->count += 1;
 	end_call(regs, result);
 	*(volatile u64 *)&epoch->count += 1;
@@ -789,7 +794,7 @@ static __always_inline int begin_uring(struct io_kiocb *request)
 	u32 zero = 0;
 	long err;
 
-	if (uring_family(request->opcode) == CALL_NAMES || !in_workload())
+	if (is_over || uring_family(request->opcode) == CALL_NAMES || !in_workload())
 		return 0;
 	count = bpf_map_lookup_elem(&counts, &zero);
 	if (!count)
@@ -878,7 +883,7 @@ int BPF_PROG(uring_complete, void *ring, struct io_kiocb *request)
 	struct call_counts *count;
 	u32 family, opcode, zero = 0;
 
-	if (!request) /* an event without a request */
+	if (is_over || !request) /* an event without a request */
 		return 0;
 	opcode = BPF_CORE_READ(request, opcode);
 	family = uring_family(opcode);

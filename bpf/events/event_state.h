@@ -13,6 +13,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+#include "common/over.h"
 #include "common/records.h"
 #include "common/task_context.h"
 
@@ -81,11 +82,12 @@ struct {
 	__type(value, struct event_counts);
 } counts SEC(".maps");
 
+/* NULL, too, when the recording is over. */
 static __always_inline struct event_counts *my_counts(void)
 {
 	u32 zero = 0;
 
-	return bpf_map_lookup_elem(&counts, &zero);
+	return is_over ? NULL : bpf_map_lookup_elem(&counts, &zero);
 }
 
 static __always_inline u32 this_tid(void)
@@ -208,9 +210,13 @@ static __always_inline struct open_event *begin_event(enum event_kind kind, enum
 	struct event_key key = { .tid = this_tid(), .kind = kind };
 	struct event_counts *count;
 	struct open_event *open;
-	u32 id = new_id(kind, now);
-	long err = bpf_map_update_elem(&open_events, &key, &no_event, BPF_NOEXIST);
+	u32 id;
+	long err;
 
+	if (is_over)
+		return NULL;
+	id = new_id(kind, now);
+	err = bpf_map_update_elem(&open_events, &key, &no_event, BPF_NOEXIST);
 	if (err == -EEXIST) {
 		open = bpf_map_lookup_elem(&open_events, &key);
 		if (open)
@@ -263,6 +269,8 @@ static __always_inline void end_event(struct open_event *open, u64 now)
 {
 	enum event_kind kind = open->message.record.kind;
 
+	if (is_over) /* the recorder writes it as open */
+		return;
 	open->message.record.end_ns = now;
 	leave_event(open);
 	if (open->is_recorded)

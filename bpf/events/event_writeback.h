@@ -241,6 +241,8 @@ static __always_inline void add_dirtied(u64 pages)
 	struct event_counts *count;
 	u64 bin;
 
+	if (is_over)
+		return;
 	*(volatile u64 *)&epoch->count += 1;
 	bin = bin_of(&cuts, bin_ns, bpf_ktime_get_ns());
 	index = cpu * DIRTIED_BIN_SLOTS + bin % DIRTIED_BIN_SLOTS;

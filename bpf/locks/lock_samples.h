@@ -212,6 +212,8 @@ int lock_sample(struct sampled *ctx)
 {
 	struct bin_epoch *epoch = &sample_epochs[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
 
+	if (is_over)
+		return 0;
 	*(volatile u64 *)&epoch->count += 1;
 	sample(ctx);
 	*(volatile u64 *)&epoch->count += 1;

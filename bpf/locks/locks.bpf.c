@@ -16,6 +16,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "common/over.h"
 #include "common/records.h"
 
 #include "lock_holders.h"
@@ -221,7 +222,7 @@ int BPF_PROG(contention_begin, void *lock, u32 flags)
 	struct lock_counts *count = bpf_map_lookup_elem(&counts, &zero);
 	struct open_waits *of_cpu = bpf_map_lookup_elem(&cpu_waits, &zero);
 
-	if (!count || !of_cpu)
+	if (!count || !of_cpu || is_over)
 		return 0;
 	count->begins++;
 	if (of_cpu->at_work == AT_WORK_END && is_spin_kind(flags)) {
@@ -354,7 +355,7 @@ int BPF_PROG(contention_end, void *lock, int ret)
 	struct lock_counts *count = bpf_map_lookup_elem(&counts, &zero);
 	struct open_waits *of_cpu = bpf_map_lookup_elem(&cpu_waits, &zero);
 
-	if (!count || !of_cpu)
+	if (!count || !of_cpu || is_over)
 		return 0;
 	count->ends++;
 	if (of_cpu->at_work == AT_WORK_BEGIN) {

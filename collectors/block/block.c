@@ -684,6 +684,7 @@ static void drain(bool last)
 static void detach(void)
 {
 	block_bpf__detach(skel);
+	__atomic_store_n(&skel->bss->is_over, true, __ATOMIC_RELEASE);
 }
 
 static const struct collector_ops block_collector = {

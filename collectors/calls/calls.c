@@ -334,6 +334,7 @@ static void detach(void)
 {
 	call_faults_detach();
 	calls_bpf__detach(skel);
+	__atomic_store_n(&skel->bss->is_over, true, __ATOMIC_RELEASE);
 }
 
 static void retarget(uint32_t dev)

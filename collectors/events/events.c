@@ -260,6 +260,7 @@ static void retarget(uint32_t dev)
 static void detach(void)
 {
 	events_bpf__detach(skel);
+	__atomic_store_n(&skel->bss->is_over, true, __ATOMIC_RELEASE);
 }
 
 static const struct collector_ops events_collector = {

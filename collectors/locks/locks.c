@@ -375,6 +375,7 @@ static void detach(void)
 {
 	lock_samples_detach();
 	locks_bpf__detach(skel);
+	__atomic_store_n(&skel->bss->is_over, true, __ATOMIC_RELEASE);
 }
 
 static const struct collector_ops locks_collector = {
