@@ -275,7 +275,11 @@ def test_leave_of_sudo_is_renewed_while_a_run_lasts(
         with monkeypatch.context() as patch:
             patch.setenv("PATH", path)
             log = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
-            process = TraceProcess(["/bin/sleep", "0.4"], {}, log)
+            lasts = (
+                f"/bin/sleep 0.3; until [ $(/usr/bin/wc -l <{tmp_path}/asked) -ge {times} ]; "
+                "do /bin/sleep 0.02; done"
+            )
+            process = TraceProcess(["/usr/bin/timeout", "30", "/bin/sh", "-c", lasts], {}, log)
             process.begin()
             assert process.wait(lambda: None, fresh_sudo=True) == 0
             os.close(log)
