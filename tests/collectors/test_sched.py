@@ -31,6 +31,7 @@ from tests.collectors.recording import (
     same_pids,
     until_stopped,
 )
+from tests.collectors.sessions import wait_for
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
@@ -240,7 +241,9 @@ def test_a_storm_gives_up_whole_windows(tmp_path: Path) -> None:
         while time.monotonic_ns() - begin_ns < 1_500_000_000:
             run_in_workload(folder, [program, "20000", "1"])
         end_ns = time.monotonic_ns()
-        time.sleep(2.2)
+        # A gap that goes on has a line each second; one may, while other tests switch as often.
+        wait_for(lambda: bool(run.lines("sched_window")))
+        wait_for(lambda: time.monotonic_ns() > run.lines("sched_window")[-1]["end_ns"] + 1_300_000_000)
         run_in_workload(folder, [program, "10", "200"])
 
     source = run.source("sched")
