@@ -30,7 +30,7 @@ class Tier:
 
 TIERS = {
     "check": Tier("root or vm or long", 3, False),
-    "test": Tier("long", 12, True),
+    "test": Tier("long", 22, True),
     "test-all": Tier("", 80, True),
 }
 PROCESSES = 2
