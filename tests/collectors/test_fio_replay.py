@@ -100,7 +100,7 @@ def test_fio_replay_sends_the_recorded_requests(tmp_path: Path) -> None:
     # fio waits for the time between two requests: what it is late once it stays late.
     when = {seen[:3]: seen[3] for seen in sent}
     behind_ns = [seen[3] - when[seen[:3]] for seen in replayed if seen[:3] in once]
-    begin_ns = min(behind_ns[:20])  # on a busy machine the very first one may be late itself
+    begin_ns = min(behind_ns[: len(behind_ns) // 3])  # on a busy machine the first ones are late themselves
     late_ns = [behind - begin_ns for behind in behind_ns]
     print(f"late by: median {np.median(late_ns) / 1e6:.3f} ms, most {max(late_ns) / 1e6:.3f} ms")
     assert np.percentile(late_ns, 1) > -5e6
