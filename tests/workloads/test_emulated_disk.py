@@ -4,8 +4,8 @@
 Which sectors fio asked for, and when, the arithmetic gets from the recorded rows, with the angle of the
 platter at the first of them. A busy machine adds up to a tick to a request before it reaches the disk and
 after it has left it. So of requests that come one at a time the median of the disk's own time is compared,
-which no other program delays, and the shortest of the measured ones, which is never shorter. Queued requests
-keep the drive busy throughout.
+which no other program delays, and the shortest of the measured ones, which is shorter by no more than the
+ways to and from the server, as it takes them to be. Queued requests keep the drive busy throughout.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ pytestmark = [needs_root, real_time]
 WITHIN = 0.02
 READ, WRITE, FLUSH, DESTAGE = range(4)  # of "op"
 _SECTOR = 512
+_WAY_IN_NS, _WAKES = 5_000, 5  # of fuse.c: three wakes in, two out
 
 
 @dataclass
@@ -56,6 +57,12 @@ class Open:
         assert self.disk.server is not None
         self.disk.server.stats()
         return np.concatenate([rows.copy() for rows in open_recording(self._record, "disk_service").chunks()])
+
+    def ways_ns(self) -> float:
+        """What the server takes off for a request's ways in and out: wakes of threads, its system call."""
+        assert self.disk.server is not None
+        stats = self.disk.server.stats()
+        return float(_WAY_IN_NS + _WAKES * stats["wake_ns"] + stats["answer_ns"])
 
     def fio(self, *options: str) -> dict[str, Any]:
         """Run fio on the disk with direct I/O. Returns its first job."""
@@ -121,11 +128,16 @@ def predicted_ends_ns(
     return ends
 
 
-def assert_met(measured_ns: list[float], own_ns: list[float], expected_ns: list[float]) -> None:
+def assert_met(
+    measured_ns: list[float], own_ns: list[float], expected_ns: list[float], ways_ns: float
+) -> None:
     """Compare times in ns of the same requests: from outside, of the disk itself, and by arithmetic."""
     outside = [measured / expected for measured, expected in zip(measured_ns, expected_ns, strict=True)]
     inside = [own / expected for own, expected in zip(own_ns, expected_ns, strict=True)]
-    assert min(outside) == pytest.approx(1, abs=WITHIN)
+    with_ways = [
+        (measured + ways_ns) / expected for measured, expected in zip(measured_ns, expected_ns, strict=True)
+    ]
+    assert min(outside) < 1 + WITHIN and min(with_ways) > 1 - WITHIN, (min(outside), ways_ns)
     assert median(inside) == pytest.approx(1, abs=WITHIN)
 
 
@@ -138,6 +150,7 @@ def test_random_reads_take_seek_turn_and_transfer(whole: Open, tmp_path: Path) -
         [float(latency_ns) for _, latency_ns, _ in log[1:]],
         [float(row["reply_ns"] - row["arrival_ns"]) for row in reads[1:]],
         [end_ns - float(row["arrival_ns"]) for row, end_ns in zip(reads[1:], ends[1:], strict=True)],
+        whole.ways_ns(),
     )
 
 
@@ -190,7 +203,10 @@ def test_synchronous_writes_in_a_row_take_a_turn_each(whole: Open) -> None:
     turns = sum(round((after - before) / expected_ns) for before, after in pairwise(written_ns))
     assert turns >= len(written_ns) - 1
     assert_met(
-        [float(ends_ns[-1] - ends_ns[0])], [float(written_ns[-1] - written_ns[0])], [expected_ns * turns]
+        [float(ends_ns[-1] - ends_ns[0])],
+        [float(written_ns[-1] - written_ns[0])],
+        [expected_ns * turns],
+        whole.ways_ns(),
     )
 
 
@@ -216,4 +232,5 @@ def test_flush_of_a_random_write_takes_seek_and_settling(whole: Open) -> None:
         [float(each_ns) for each_ns in took_ns[1:]],
         [float(row["reply_ns"] - row["arrival_ns"]) for row in flushes[1:]],
         [end_ns - float(row["arrival_ns"]) for row, end_ns in zip(flushes[1:], ends_ns[1:], strict=True)],
+        whole.ways_ns(),
     )
