@@ -449,14 +449,14 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	u64 position;
 	int disk;
 
+	if (is_over)
+		return 0;
 	if (!dev) {
 		begin_foreign_completion(rq);
 		if (have_loops)
 			note_below(rq);
 		return 0;
 	}
-	if (is_over)
-		return 0;
 	disk = dev->index;
 	if (have_volumes && dev->flags & DEV_VOLUME) {
 		/* dm-multipath: a request of its own. Its end in parts, the last of which has no bytes, does not matter. */
@@ -515,7 +515,7 @@ int BPF_PROG(task_waking, struct task_struct *task)
 	struct block_completion *completion = completion_under_way();
 	struct task_context *context;
 
-	if (!completion)
+	if (!completion || is_over)
 		return 0;
 	context = find_context(task);
 	if (context && context->in_workload && ends_bios(completion))

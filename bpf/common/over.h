@@ -6,7 +6,7 @@
 #ifndef SEEKMETER_OVER_H
 #define SEEKMETER_OVER_H
 
-/* Set by the recorder when it has closed its links: from then on a program changes no count, table or record. */
+/* Set by the recorder when it has closed its links: from then on no program counts, or writes a record. */
 volatile bool is_over;
 
 #endif

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,7 +19,7 @@ import pytest
 
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import needs_btf, recording
-from tests.collectors.test_block_faults import FIO
+from tests.collectors.test_max import reader
 from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
@@ -48,18 +47,6 @@ def links_of(pid: int) -> Iterator[int]:
         yield count
 
 
-@contextmanager
-def reads(disk: Path) -> Iterator[None]:
-    """Many requests and calls a second, of two processes."""
-    words = [*FIO, f"--filename={disk}", "--rw=randread", "--bs=4k", "--time_based", "--runtime=60",
-             "--iodepth=16", "--ioengine=libaio", "--numjobs=2"]  # fmt: skip
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
-
-
 @pytest.mark.parametrize(
     ("collector", "under_way"),
     [
@@ -70,7 +57,7 @@ def reads(disk: Path) -> Iterator[None]:
     ],
 )
 def test_nothing_is_counted_after_the_end(tmp_path: Path, collector: str, under_way: tuple[str, ...]) -> None:
-    with loop_disk(tmp_path / "image", 64 * MIB) as disk, reads(disk.path):
+    with loop_disk(tmp_path / "image", 64 * MIB) as disk, reader(disk.path, "--rate_iops=0", "--numjobs=2"):
         for number in range(TIMES):
             out = tmp_path / str(number)
             with recording(out, "--collect", collector, "--disk", disk.name) as run:

@@ -23,10 +23,10 @@ MOST_BYTES = 3 << 20
 
 
 @contextmanager
-def reader(device: Path | str) -> Iterator[None]:
-    """Somebody who reads sectors of the device, about as many each second."""
+def reader(device: Path | str, *more: str) -> Iterator[None]:
+    """Somebody who reads sectors of the device, about as many each second. more: options of fio."""
     words = [*FIO, f"--filename={device}", "--rw=randread", "--bs=512", "--rate_iops=20000", "--time_based",
-             "--runtime=100", "--ioengine=libaio", "--iodepth=16"]  # fmt: skip
+             "--runtime=100", "--ioengine=libaio", "--iodepth=16", *more]  # fmt: skip
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
         try:
             yield
